@@ -1,6 +1,5 @@
 """Requests that try to reach what only the account can, or to run code: refused before any network call."""
 
-import json
 import socket
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -12,7 +11,8 @@ from handlers.api.control_plane import ControlPlane
 from handlers.deployment.settings import Settings
 from handlers.rank import rank_request
 from pixel_gather.core.errors import RequestError
-from support.lambda_functions import ENVIRONMENT, Context, cold_start
+from support.api_bridge import told
+from support.lambda_functions import ENVIRONMENT, cold_start
 
 SETTINGS: Final = Settings.from_environment(
     {
@@ -192,26 +192,9 @@ def submit() -> Any:
         yield module.app_of(plane, Logger(service="attempts"))
 
 
-def _answer(app: Any, request: Any) -> dict[str, Any]:
-    event = {
-        "resource": "/gathers",
-        "path": "/gathers",
-        "httpMethod": "POST",
-        "headers": {"Content-Type": "application/json"},
-        "multiValueHeaders": {},
-        "queryStringParameters": None,
-        "requestContext": {"domainName": "api.example.org", "path": "/v1/gathers", "stage": "v1"},
-        "body": json.dumps(request),
-        "isBase64Encoded": False,
-    }
-    found: dict[str, Any] = app.resolve(event, Context())
-    return found
-
-
 def _is_refused(app: Any, request: Any) -> bool:
-    answer = _answer(app, request)
-    problem = json.loads(answer["body"])
-    return (answer["statusCode"], problem["type"]) == (422, "urn:pixel-gather:problem:request_error")
+    code, problem = told(app, "POST", "/gathers", request)
+    return (code, problem["type"]) == (422, "urn:pixel-gather:problem:request_error")
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -257,7 +240,7 @@ def test_a_cube_is_named_and_not_placed(submit: Any, name: str) -> None:
 
 def test_a_sound_request_gets_as_far_as_its_start(submit: Any) -> None:
     """So the refusals above are due to what they try."""
-    answer = _answer(submit, {"sources": ["s3://sources/a.tif"], "window": "centre"})
+    code, problem = told(submit, "POST", "/gathers", {"sources": ["s3://sources/a.tif"], "window": "centre"})
 
-    assert answer["statusCode"] == 500
-    assert "internal_error" in answer["body"]
+    assert code == 500
+    assert problem["type"].endswith("internal_error")

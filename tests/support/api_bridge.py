@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, override
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from handlers.openapi.document import openapi_document
 from handlers.search.routes import ROUTES
@@ -64,6 +64,22 @@ def event(
         "body": body,
         "isBase64Encoded": False,
     }
+
+
+def told(
+    app: Any,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    left_s: float = 29.0,
+) -> tuple[int, Any]:
+    """Return the status and the decoded body of what the routes of a function answer."""
+    target = f"{path}?{urlencode(query)}" if query else path
+    asked = event(method, target, body=None if body is None else json.dumps(body))
+    answer = app.resolve(asked, Context(left_s=left_s))
+    return answer["statusCode"], body_of(answer)
 
 
 @contextmanager

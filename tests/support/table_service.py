@@ -1,7 +1,6 @@
 """The API's function of tables over S3, and a state machine that runs at once."""
 
 import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from jsonschema import Draft202012Validator
 from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, points, zones
 from pixel_gather.io.store.object_store import StoreSettings
+from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, Context
 from support.table_machine import TableMachine
 
@@ -33,18 +33,7 @@ class Service:
 
     def do(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
         """Send a request."""
-        event = {
-            "resource": path,
-            "path": path,
-            "httpMethod": method,
-            "headers": {},
-            "queryStringParameters": query or None,
-            "requestContext": {"requestId": "r", "domainName": "api.example.org", "path": f"/v1{path}"},
-            "body": None if body is None else json.dumps(body),
-            "isBase64Encoded": False,
-        }
-        answer = self.app.resolve(event, Context(left_s=29.0))
-        return answer["statusCode"], json.loads(answer["body"])
+        return told(self.app, method, path, body, query=query)
 
     def made(self, body: dict[str, Any]) -> dict[str, Any]:
         """Make a table, and return its document."""

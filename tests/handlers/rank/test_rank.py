@@ -1,6 +1,5 @@
 """POST /rankings over S3: what it answers, what it refuses, and what it tells of a large ranking."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +11,8 @@ import rasterio
 
 from pixel_gather import Settings, make_catalog
 from pixel_gather.io.store.object_store import StoreSettings
-from support.lambda_functions import ENVIRONMENT, Context, cold_start
+from support.api_bridge import told
+from support.lambda_functions import ENVIRONMENT, cold_start
 
 _SERIES = Path(__file__).parents[2] / "data/series/files/stactools-noaa-cdr"
 
@@ -26,18 +26,7 @@ def rank(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def _ask(module: ModuleType, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
-    event = {
-        "resource": "/rankings",
-        "path": "/rankings",
-        "httpMethod": "POST",
-        "headers": {},
-        "queryStringParameters": None,
-        "requestContext": {"requestId": "api-request-1"},
-        "body": json.dumps(body),
-        "isBase64Encoded": False,
-    }
-    answer = module.app.resolve(event, Context(left_s=left_s))
-    return answer["statusCode"], json.loads(answer["body"])
+    return told(module.app, "POST", "/rankings", body, left_s=left_s)
 
 
 def _mean(name: str) -> float:

@@ -10,15 +10,15 @@ from typing import Any, Final
 import arro3.io
 import pytest
 from aws_lambda_powertools import Logger
-from jsonschema import Draft202012Validator
 
-from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, rank
 from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.io.store.object_store import StoreSettings
 from rank.rasters import landscape, make_cog
+from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, Context
 from support.table_machine import TableMachine, opened_machine
+from support.table_service import check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -53,32 +53,15 @@ class Service:
 
     def ask(self, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
         """Post a ranking."""
-        return self._answer("POST", "/rankings", body, left_s)
+        return told(self.app, "POST", "/rankings", body, left_s=left_s)
 
     def show(self, id_: str) -> tuple[int, Any]:
         """Get a ranking."""
-        return self._answer("GET", f"/tables/{id_}", None, 29.0)
+        return self.do("GET", f"/tables/{id_}")
 
     def do(self, method: str, path: str, **query: str) -> tuple[int, Any]:
         """Send any other request."""
-        return self._answer(method, path, None, 29.0, query)
-
-    def _answer(
-        self, method: str, path: str, body: Any, left_s: float, query: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        event = {
-            "resource": path,
-            "path": path,
-            "httpMethod": method,
-            "headers": {},
-            "queryStringParameters": query,
-            "requestContext": {"requestId": "r", "domainName": "api.example.org", "path": f"/v1{path}"},
-            "body": None if body is None else json.dumps(body),
-            "isBase64Encoded": False,
-        }
-        app = self.app if path == "/rankings" else self.tables
-        answer = app.resolve(event, Context(left_s=left_s))
-        return answer["statusCode"], json.loads(answer["body"])
+        return told(self.tables, method, path, query=query)
 
     def here(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of the same ranking in this process."""
@@ -137,31 +120,24 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
     assert same(shown["ranking"]["scenes"]) == same(service.here(body))
 
 
-@pytest.mark.slow
-def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
-    """Only scenes whose rank is open are read again. The documents are those of the API's description."""
+def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path: Path) -> None:
+    """Only scenes whose rank is open are read again. The documents are those of the API's description.
+
+    The whole table lies on S3 as JSON and as Parquet, with the same rows as the answer.
+    """
     _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
-    _, shown = service.show(line["id"])
-
-    assert len(service.machine.n_children) > 1
-    assert shown["scenes"] == {"total": 6, "wanted": 0, "read": 0, "failed": 0}
-    assert shown["result"]["rounds"] == len(service.machine.n_children)
-    assert 0 < shown["usd"] < 0.01
-    components = openapi_document()["components"]
-    for name, document in (("TableStarted", line), ("TableStatus", shown)):
-        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
-        assert not list(Draft202012Validator(whole).iter_errors(document))
-
-
-def test_whole_table_is_on_s3(service: Service, tmp_path: Path) -> None:
-    """It lies there as JSON and as Parquet, with the same rows as the answer."""
-    _, line = service.ask({"sources": SCENES, "by": "b1"})
     _, shown = service.show(line["id"])
     places = {name: shown["links"][name] for name in ("table", "parquet")}
     for name, place in places.items():
         bucket, _, key = place.removeprefix("s3://").partition("/")
         service.machine.s3.download_file(bucket, key, str(tmp_path / name))
 
+    assert len(service.machine.n_children) > 1
+    assert shown["scenes"] == {"total": 6, "wanted": 0, "read": 0, "failed": 0}
+    assert shown["result"]["rounds"] == len(service.machine.n_children)
+    assert 0 < shown["usd"] < 0.01
+    check_document("TableStarted", line)
+    check_document("TableStatus", shown)
     rows = shown["ranking"]["scenes"]
     assert json.loads((tmp_path / "table").read_text())["scenes"] == rows
     table = arro3.io.read_parquet(str(tmp_path / "parquet")).read_all()
@@ -330,11 +306,13 @@ def test_ranking_that_is_out_of_time_becomes_a_large_one(service: Service) -> No
 
 
 def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
-    """A problem says so."""
+    """A problem says so. A list with a wrong limit is refused as that of gathers."""
     code, problem = service.show("0123456789abcdef")
+    limit_code, of_limit = service.do("GET", "/tables", limit="many")
 
     assert code == 404
     assert problem["detail"].startswith("there is no table 0123456789abcdef")
+    assert (limit_code, of_limit["field"]) == (422, "limit")
 
 
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
@@ -365,17 +343,8 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     assert same(ended["ranking"]["scenes"]) == same(service.here(body))
     assert "redrive" not in ended["links"]
     assert late["detail"].startswith(f"the table {line['id']} has succeeded")
-    components = openapi_document()["components"]
     for name, document in (("TableLine", stopped), ("TableLine", redriven), ("Tables", listed)):
-        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
-        assert not list(Draft202012Validator(whole).iter_errors(document))
-
-
-def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
-    """The list of gathers does the same."""
-    code, problem = service.do("GET", "/tables", limit="many")
-
-    assert (code, problem["field"]) == (422, "limit")
+        check_document(name, document)
 
 
 def test_list_that_is_too_long_is_refused_with_what_to_do(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,82 +29,61 @@ def of_zones(service: Service, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("of_kind", "more"),
     [
-        {},
-        {"square": 3},
-        {"method": "bilinear", "by": "b1 * 2"},
-        {"by": "b1", "mask": {"band": "b1", "drop": [5]}},
+        (of_points, {}),
+        (of_points, {"square": 3}),
+        (of_points, {"method": "bilinear", "by": "b1 * 2"}),
+        (of_points, {"by": "b1", "mask": {"band": "b1", "drop": [5]}}),
+        (of_zones, {}),
+        (of_zones, {"statistics": "median,p90", "coverage": "touched"}),
     ],
     ids=str,
 )
-def test_points_by_a_deployment_are_those_of_this_process(
-    service: Service, tmp_path: Path, more: dict[str, Any]
+def test_tables_by_a_deployment_are_those_of_this_process(
+    service: Service, tmp_path: Path, of_kind: Callable[..., dict[str, Any]], more: dict[str, Any]
 ) -> None:
-    """Line by line."""
-    body = of_points(service, **more)
+    """Line by line. The receipt has the digest of the features, which were written before."""
+    body = of_kind(service, **more)
 
     document = service.made(body)
 
     assert document["state"] == "succeeded", document
     assert service.table(document).equals(service.here(body, tmp_path))
     assert service.machine.n_children == [N]
-
-
-@pytest.mark.parametrize("more", [{}, {"statistics": "median,p90", "coverage": "touched"}], ids=str)
-def test_zones_by_a_deployment_are_those_of_this_process(
-    service: Service, tmp_path: Path, more: dict[str, Any]
-) -> None:
-    """Line by line."""
-    body = of_zones(service, **more)
-
-    document = service.made(body)
-
-    assert document["state"] == "succeeded", document
-    assert service.table(document).equals(service.here(body, tmp_path))
+    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
+    verified = verify_table(document["links"]["table"], stores=stores)
+    assert verified.is_same, verified
+    assert (verified.n_lines, verified.n_images) == (document["result"]["lines"], N)
 
 
 def test_documents_are_those_of_the_description(service: Service) -> None:
-    """They tell lines, statuses, requests, dollars and the places of three files."""
+    """They tell lines, statuses, requests, dollars and the places of three files.
+
+    A plan reads no pixel. Its lines and requests are those that the table then has.
+    """
+    plan_code, plan = service.do("POST", "/tables/plan", of_points(service))
     code, line = service.do("POST", "/tables", of_points(service))
     _, shown = service.do("GET", f"/tables/{line['id']}")
     _, listed = service.do("GET", "/tables")
 
     assert code == 202
     assert line["id"].startswith("points-")
-    for name, document in (("TableStarted", line), ("TableStatus", shown), ("Tables", listed)):
+    documents = {"TablePlan": plan, "TableStarted": line, "TableStatus": shown, "Tables": listed}
+    for name, document in documents.items():
         check_document(name, document)
     result = shown["result"]
+    assert plan_code == 200
+    assert plan["lines"] == result["lines"] - 1  # but that of the point far away
+    assert plan["requests"] >= result["requests"]
+    assert plan["workers"] == N
+    assert 0 < plan["usd"] < 0.01
     assert (result["features"], result["scenes"], result["failed"]) == (41, N, 0)
     assert result["statuses"] == {"ok": 40 * N, "outside": 1}
     assert shown["scenes"] == {"total": N, "wanted": 0, "read": 0, "failed": 0}
     assert 0 < shown["usd"] < 0.01
     assert service.table(shown, "features_table").column_names == ["id", "plot", "x", "y", "geometry"]
     assert service.table(shown, "images_table").num_rows == N
-
-
-def test_a_table_on_s3_is_verified(service: Service) -> None:
-    """Its receipt has the digest of the features, which were written before."""
-    document = service.made(of_zones(service))
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
-
-    found = verify_table(document["links"]["table"], stores=stores)
-
-    assert found.is_same, found
-    assert (found.n_lines, found.n_images) == (document["result"]["lines"], N)
-
-
-def test_a_plan_reads_no_pixel_and_says_what_it_takes(service: Service) -> None:
-    """Lines and requests are those that the table then has."""
-    code, plan = service.do("POST", "/tables/plan", of_points(service))
-    result = service.made(of_points(service))["result"]
-
-    assert code == 200
-    check_document("TablePlan", plan)
-    assert plan["lines"] == result["lines"] - 1  # but that of the point far away
-    assert plan["requests"] >= result["requests"]
-    assert plan["workers"] == N
-    assert 0 < plan["usd"] < 0.01
 
 
 def test_the_same_request_is_made_once_and_other_features_are_another_table(service: Service) -> None:
@@ -192,20 +172,6 @@ def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
 
     assert again["gather"] == verdict["gather"]
     assert (verdict["n_missing"], again["n_missing"]) == (N, N - 1)
-
-
-def test_tables_are_stopped_and_redriven(service: Service, tmp_path: Path) -> None:
-    """As gathers are. The redriven table is that of this process."""
-    service.machine.is_slow = True
-    body = of_points(service)
-    _, line = service.do("POST", "/tables", body)
-    path = f"/tables/{line['id']}"
-    _, stopped = service.do("DELETE", path)
-    code, redriven = service.do("POST", f"{path}/redrive")
-    _, ended = service.do("GET", path)
-
-    assert (stopped["state"], code, redriven["state"]) == ("stopped", 202, "running")
-    assert service.table(ended).equals(service.here(body, tmp_path))
 
 
 def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> None:

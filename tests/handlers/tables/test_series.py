@@ -89,24 +89,29 @@ def test_a_long_series_is_a_table_job(
 
 
 @pytest.mark.parametrize(
-    ("query", "field"),
+    ("path", "query", "field"),
     [
-        ({"list": LIST}, "point"),
-        ({"point": "1", "list": LIST}, "point"),
-        ({"point": "1,2", "list": LIST, "datetime": "2024"}, "list"),
-        ({"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
-        ({"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),
-        ({"point": "1,2", "list": LIST, "colour": "red"}, "colour"),
-        ({"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
-        ({"point": "1,2", "by": "b1"}, "sources.catalog.file"),
+        ("/series", {"list": LIST}, "point"),
+        ("/series", {"point": "1", "list": LIST}, "point"),
+        ("/series", {"point": "1,2", "list": LIST, "datetime": "2024"}, "list"),
+        ("/series", {"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
+        ("/series", {"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),
+        ("/series", {"point": "1,2", "list": LIST, "colour": "red"}, "colour"),
+        ("/series", {"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
+        ("/series", {"point": "1,2", "by": "b1"}, "sources.catalog.file"),
+        ("/drill", {"list": LIST}, "point"),
+        ("/drill", {"pixel": "1,2"}, "list"),
+        ("/drill", {"pixel": "1.5,2", "list": LIST}, "pixel"),
+        ("/drill", {"pixel": "1,2", "list": LIST, "bands": "0"}, "bands"),
+        ("/drill", {"pixel": "1,2", "list": LIST, "by": "b1"}, "by"),
     ],
     ids=str,
 )
-def test_wrong_queries_of_a_series_name_the_parameter(
-    service: Service, query: dict[str, str], field: str
+def test_wrong_queries_name_the_parameter(
+    service: Service, path: str, query: dict[str, str], field: str
 ) -> None:
     """Nothing is read or started."""
-    code, problem = service.do("GET", "/series", **query)
+    code, problem = service.do("GET", path, **query)
 
     assert (code, problem["field"]) == (422, field), problem
     assert not service.machine.found
@@ -168,26 +173,6 @@ def test_nothing_is_answered_while_the_months_budget_is_spent(
     assert [code for code, _ in refused] == [422, 422]
     assert all("has spent its budget of the month" in told["detail"] for _, told in refused)
     assert code == 200
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({"list": LIST}, "point"),
-        ({"pixel": "1,2"}, "list"),
-        ({"pixel": "1.5,2", "list": LIST}, "pixel"),
-        ({"pixel": "1,2", "list": LIST, "bands": "0"}, "bands"),
-        ({"pixel": "1,2", "list": LIST, "by": "b1"}, "by"),
-    ],
-    ids=str,
-)
-def test_wrong_queries_of_a_pixel_name_the_parameter(
-    service: Service, query: dict[str, str], field: str
-) -> None:
-    """Nothing is read."""
-    code, problem = service.do("GET", "/drill", **query)
-
-    assert (code, problem["field"]) == (422, field), problem
 
 
 def test_the_series_of_this_process_is_the_same(
