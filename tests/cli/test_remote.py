@@ -9,15 +9,13 @@ import re
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, override
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -32,6 +30,7 @@ from pixel_gather.io.aws.table_document import table_document
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
 from pixel_gather_emulator.certificates import write_certificates
+from support import local_server
 from support.command_line import run
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
@@ -158,45 +157,24 @@ def is_signed(
 def serving(fake: FakeApi, *, tls: ssl.SSLContext | None = None) -> Iterator[FakeApi]:
     """Serve on loopback until the context ends."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def _do(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            url = urlsplit(self.path)
-            asked = Asked(
-                method=self.command,
+    def script(asked: local_server.Asked) -> local_server.Answer:
+        url = urlsplit(asked.path)
+        reply = fake.answer(
+            Asked(
+                method=asked.method,
                 path=url.path,
                 query=parse_qs(url.query),
-                headers=self.headers,
-                body=body,
-                is_signed=is_signed(self.command, self.path, self.headers, body),
+                headers=asked.headers,
+                body=asked.body,
+                is_signed=is_signed(asked.method, asked.path, asked.headers, asked.body),
             )
-            reply = fake.answer(asked)
-            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
-            for name, value in ({"Content-Length": str(len(content))} | reply.headers).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+        )
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        return local_server.Answer(status=reply.status, body=content, headers=reply.headers)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815 # the base class's names
-
-        @override
-        def log_message(self, format: str, *args: Any) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    fake.root = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
-    try:
+    with local_server.serving(script, tls=tls) as server:
+        fake.root = server.root
         yield fake
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from e2e.api import UNDRAWN, call, gathered, wait_for
+from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW
 from pixel_gather import gather, open_cube, retry_failed
 from pixel_gather.core.plan.cube_plan import claim_of
 from pixel_gather.engine.retry_rows import digest_again
@@ -26,16 +27,6 @@ from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-DATA: Final = Path(__file__).parents[1] / "data"
-IN_SAMPLES: Final = "series/files/stactools-nclimgrid"
-SERIES: Final = (
-    "nclimgrid-prcp-189501.tif",
-    "nclimgrid-prcp-189502.tif",
-    "prcp-202201-grd-prelim-01.tif",
-    "prcp-202201-grd-scaled-01.tif",
-    "prcp-202201-grd-scaled-02.tif",
-)
-WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
 APPENDED: Final = (r"appended +2 rows\n", r"appended +1 row\n", r"appended +nothing: the cube has all")
 LAYOUT: Final = {"layout": {"chunk": [2, 32, 32], "shard_rows": 4}, "expected_rows": 8}
 NO_SHARDS: Final = {"layout": {"chunk": [2, 1000, 1000]}, "expected_rows": 8, "sharding": False}

@@ -221,18 +221,12 @@ def test_function_that_takes_too_long_is_timed_out(machine: Machine) -> None:
     assert (found["status"], found["error"]) == ("FAILED", "Sandbox.Timedout")
 
 
-def test_memory_within_the_limit_is_given(machine: Machine) -> None:
-    """A function may use its memory. This shows that the test of too much memory is valid."""
-    assert machine.run([{"name": "a", "memory_mib": 100}])["status"] == "SUCCEEDED"
-
-
-def test_right_of_a_role_is_given(machine: Machine) -> None:
-    """A granted right works. This shows that the test of a denied bucket is valid."""
+def test_memory_and_rights_within_the_limits_are_given(machine: Machine) -> None:
+    """This shows that the tests of too much memory and of a denied bucket are valid."""
     machine.mark("readable")
+    given: tuple[dict[str, Any], ...] = {"memory_mib": 100}, {"reads": {"Bucket": BUCKET, "Key": "readable"}}
 
-    assert (
-        machine.run([{"name": "a", "reads": {"Bucket": BUCKET, "Key": "readable"}}])["status"] == "SUCCEEDED"
-    )
+    assert machine.run([{"name": str(n), **each} for n, each in enumerate(given)])["status"] == "SUCCEEDED"
 
 
 def test_error_while_starting_keeps_its_class(machine: Machine) -> None:

@@ -1,17 +1,9 @@
 """The buckets are private and encrypted, and their objects are kept as long as needed."""
 
-import pytest
-
 from pixel_gather.io.aws.uploaded_lists import YOUNG_FOR
 from support.synthesized import VARIANTS, Synthesized, synthesized
 
 REDRIVE_WINDOW_DAYS = 14
-
-
-@pytest.fixture(scope="module")
-def stack() -> Synthesized:
-    """The stack with default settings."""
-    return synthesized()
 
 
 def bucket(stack: Synthesized, name: str) -> dict[str, object]:

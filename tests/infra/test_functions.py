@@ -28,12 +28,6 @@ STEPS = (
 )
 
 
-@pytest.fixture(scope="module")
-def stack() -> Synthesized:
-    """The stack with default settings."""
-    return synthesized()
-
-
 def test_functions_are_those_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module from a zipped package."""
     functions = stack.functions()

@@ -42,12 +42,6 @@ ROUTES = {
 
 
 @pytest.fixture(scope="module")
-def stack() -> Synthesized:
-    """The stack with default settings."""
-    return synthesized()
-
-
-@pytest.fixture(scope="module")
 def without_log_role() -> Synthesized:
     """A stack that does not set the account's role for logs."""
     return synthesized(**VARIANTS["without sources"])

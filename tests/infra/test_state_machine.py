@@ -12,16 +12,10 @@ import pytest
 
 from pixel_gather.core import errors
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import Synthesized
 
 WORKERS: Final = ("small_gather_shard", "gather_shard")
 """The worker functions, by the size in the plan's answer."""
-
-
-@pytest.fixture(scope="module")
-def stack() -> Synthesized:
-    """The stack with default settings."""
-    return synthesized()
 
 
 @pytest.fixture(scope="module")

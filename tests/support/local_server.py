@@ -1,9 +1,11 @@
 """A small HTTP server with configured answers. It records the requests."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, override
 
@@ -15,6 +17,9 @@ class Asked:
     path: str
     range_: str | None
     if_match: str | None
+    method: str = "GET"
+    headers: Message = field(default_factory=Message, compare=False)
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +43,14 @@ class LocalServer:
     """A running server."""
 
     root: str
-    """``http://host:port``."""
+    """``http://host:port``, or ``https://``."""
 
     asked: list[Asked]
     stopping: threading.Event
 
 
 @contextmanager
-def serving(script: Script) -> Iterator[LocalServer]:
+def serving(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[LocalServer]:
     """Serve on loopback until the context ends."""
     asked: list[Asked] = []
     stopping = threading.Event()
@@ -55,7 +60,14 @@ def serving(script: Script) -> Iterator[LocalServer]:
         disable_nagle_algorithm = True  # which holds back each body for 40 ms
 
         def do_GET(self) -> None:  # the base class's name for it
-            request = Asked(path=self.path, range_=self.headers["Range"], if_match=self.headers["If-Match"])
+            request = Asked(
+                path=self.path,
+                range_=self.headers["Range"],
+                if_match=self.headers["If-Match"],
+                method=self.command,
+                headers=self.headers,
+                body=self.rfile.read(int(self.headers.get("Content-Length", 0))),
+            )
             asked.append(request)
             answer = script(request)
             stopping.wait(answer.delay_s)
@@ -67,7 +79,7 @@ def serving(script: Script) -> Iterator[LocalServer]:
                 self.wfile.write(answer.body[: answer.n_sent])
             self.close_connection = answer.n_sent is not None
 
-        do_PUT = do_GET  # noqa: N815 # the base class's name for it
+        do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 # the base class's names for it
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
@@ -75,10 +87,13 @@ def serving(script: Script) -> Iterator[LocalServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield LocalServer(root=f"http://127.0.0.1:{server.server_port}", asked=asked, stopping=stopping)
+        root = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+        yield LocalServer(root=root, asked=asked, stopping=stopping)
     finally:
         stopping.set()
         server.shutdown()
