@@ -21,6 +21,7 @@ from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.shard_codec import split_chunks
 from pixel_gather.io.cube.tile_codecs import register_codecs
+from support.images import write_image
 
 TILE = 32
 SIZE = 5 * TILE
@@ -76,11 +77,8 @@ def write(path: Path, dtype: str, seed: int, *, count: int = 1, **options: Any) 
         if kind.kind == "f"
         else rng.integers(0, 120, (count, SIZE, SIZE))
     )
-    profile = {"driver": "GTiff", "tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
-    with rasterio.open(
-        path, "w", width=SIZE, height=SIZE, count=count, dtype=dtype, **profile | options
-    ) as file:
-        file.write(pixels.astype(dtype))
+    tiling: dict[str, Any] = {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
+    write_image(path, pixels.astype(dtype), **tiling | {"crs": None, "nodata": None} | options)
     return path
 
 

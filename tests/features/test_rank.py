@@ -26,6 +26,7 @@ from scenes import stac_server
 from scenes.scenes import item
 from support.images import write_image
 from support.local_server import Asked, LocalServer, ranged, serving
+from support.tables import make_scenes
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
@@ -36,19 +37,7 @@ _SCL_DROP = (3, 8, 9, 10)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six scenes: red and nir of 10 m with scale and offset, scl of 20 m, and their list."""
     folder = tmp_path_factory.mktemp("scenes")
-    lines = ["href,time,band,scene"]
-    for n in range(6):
-        red, nir = landscape(n, level=2500 + 50 * n), landscape(10 + n, level=4500)
-        red[:40, :40] = 0
-        classes = np.random.default_rng(n).choice([4, 5, 8, 9], (256, 256), p=[0.5, 0.3, 0.1, 0.1])
-        for name, pixels, more in (
-            ("red", red, {"nodata": 0, "scaling": (0.0001, -0.1)}),
-            ("nir", nir, {"nodata": 0, "scaling": (0.0001, -0.1)}),
-            ("scl", classes.astype("uint8"), {"size": 20.0, "nodata": 0}),
-        ):
-            make_cog(folder / f"{name}{n}.tif", pixels, **more)
-            lines.append(f"{name}{n}.tif,2024-06-{n + 1:02d},{name},scene {n}")
-    (folder / "list.csv").write_text("\n".join(lines))
+    make_scenes(folder, 6, rise=50, gap=40)
     return folder
 
 

@@ -47,9 +47,9 @@ def _params(*, is_whole: bool) -> list[Any]:
 
 
 def _is_read_once(name: str) -> bool:
-    """Return whether one window stands for all. This holds for all but one series of JPEG 2000.
+    """Return whether one window and point stand for all. This holds for all but one series of JPEG 2000.
 
-    Processes decode it, and each gather starts its own. `parity.test_parity` reads every window of each file.
+    Processes decode it, and each gather starts its own. `parity.test_parity` reads all of each file.
     """
     return name.startswith("s2_") and name != "s2_qi_33TWL_MSK_QUALIT_B01@b"
 
@@ -113,7 +113,7 @@ def test_drill_of_a_series_equals_the_points_that_rasterio_reads(
 ) -> None:
     """This holds by pixel and, with a georeference, by longitude and latitude."""
     wanted = {}
-    for point in series["points"]:
+    for point in series["points"][: 1 if _is_read_once(name) else None]:
         wanted[WindowRule(pixels=(point["col"], point["row"], 1, 1))] = point["values"]
         if "lon" in point:
             wanted[WindowRule(point=(point["lon"], point["lat"]), crs="EPSG:4326")] = point["values"]

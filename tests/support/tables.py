@@ -51,14 +51,22 @@ def make_images(folder: Path, n: int, **options: Any) -> Path:
     return folder
 
 
-def make_scenes(folder: Path, n: int) -> str:
-    """Write scenes: red and nir of 10 m with scale and offset, classes of 20 m. Return their list."""
+def make_scenes(folder: Path, n: int, *, rise: int = 0, gap: int = 0) -> str:
+    """Write scenes: red and nir of 10 m with scale and offset, classes of 20 m. Return their list.
+
+    Args:
+        folder: Where to.
+        n: Number of scenes.
+        rise: How much brighter the red of each scene is than that of the one before.
+        gap: Side of a corner without data, in red, in pixels.
+    """
     lines = ["href,time,band,scene"]
     for number in range(n):
-        classes = np.random.default_rng(number).choice([4, 5, 8, 9], (256, 256)).astype("uint8")
-        make_cog(folder / f"scl{number}.tif", classes, size=20.0, nodata=0)
-        for seed, (name, level) in enumerate((("red", 2500), ("nir", 4500))):
-            pixels = landscape(10 * seed + number, level=level)
+        classes = np.random.default_rng(number).choice([4, 5, 8, 9], (256, 256), p=[0.5, 0.3, 0.1, 0.1])
+        make_cog(folder / f"scl{number}.tif", classes.astype("uint8"), size=20.0, nodata=0)
+        red, nir = landscape(number, level=2500 + rise * number), landscape(10 + number, level=4500)
+        red[:gap, :gap] = 0
+        for name, pixels in (("red", red), ("nir", nir)):
             make_cog(folder / f"{name}{number}.tif", pixels, nodata=0, scaling=(0.0001, -0.1))
         lines += [
             f"{name}{number}.tif,2024-06-{number + 1:02d},{name},scene {number}"
