@@ -68,7 +68,7 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
             Line2D([], [], **look, **hollow, label=f"{name}: median of all"),
         ]
     mark_powers(ax, [float(max(run.concurrency, 1)) for run in runs])
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, _TOP_ROOM * ax.dataLim.y1)
     finish_axes(
         ax, title="Opening the first source", x_label="sources at one time", y_label=f"open, {unit.name}"
     )

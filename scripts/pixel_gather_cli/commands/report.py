@@ -66,7 +66,8 @@ def report_command(
     click.echo(files["report.json" if as_json else "report.txt"].decode().rstrip())
     others = ", ".join(sorted(set(files) - {"report.html"}))
     click.echo(f"page     {folder / 'report.html'} (with {others})", err=True)
-    click.echo(f"figures  {', '.join(figures) or 'none'}: PNG and SVG, light and dark", err=True)
+    if figures:
+        click.echo(f"figures  {', '.join(figures)}: PNG and SVG, light and dark", err=True)
     if opens:
         open_page(str(folder / "report.html"))
 

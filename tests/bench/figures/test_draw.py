@@ -15,7 +15,7 @@ from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.run_table import run_columns, table_as_text
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.pictures.theme import DARK, LIGHT
-from pixel_gather_bench.figures import in_depth
+from pixel_gather_bench.figures import in_depth, warm_up
 from pixel_gather_bench.figures.draw import draw_figures
 from pixel_gather_bench.figures.look import Drawn, drawn_in, new_figure, themed_svg, to_png, to_svg
 from pixel_gather_bench.figures.numbers import short_label
@@ -175,6 +175,16 @@ def test_figures_are_the_same_bytes_every_time(published: dict[str, str]) -> Non
 
     assert {name: to_svg(each.figure) for name, each in again.items()} == published
     assert to_png(titled("a")) == to_png(titled("a"))
+
+
+def test_the_slowest_first_source_is_a_whole_marker() -> None:
+    """The axis leaves room above it."""
+    drawn = warm_up.draw(MANY, LIGHT)
+
+    assert drawn is not None
+    (ax,) = drawn.figure.axes
+    highest = max(max(np.asarray(line.get_ydata(), float)) for line in ax.lines)
+    assert ax.get_ylim() == (0, pytest.approx(1.05 * highest))
 
 
 def test_figures_of_many_sources_stay_small() -> None:
