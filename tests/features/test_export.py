@@ -16,6 +16,7 @@ from PIL import Image
 from rasterio.transform import from_origin
 
 from pixel_gather import PictureStyle, RequestError, StoreError, export, join
+from pixel_gather.features.export.draw_pictures import make_sheet
 from pixel_gather_cli.main import command
 from support.images import write_image
 from support.undrawn import gather_undrawn
@@ -363,6 +364,14 @@ def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
         width, height = sheet.size
         assert width > height / 2
         assert sheet.convert("RGB").getpixel((300, 200)) == (253, 231, 36)  # the last colour of viridis
+
+
+def test_a_sheet_of_one_picture_is_as_wide_as_the_picture() -> None:
+    """Also if the picture is higher than wide, as with captions below."""
+    picture = Image.new("RGB", (400, 436))
+
+    assert make_sheet([picture], background="white").size == picture.size
+    assert make_sheet([picture] * 3, background="white").size == (2 * 404 - 4, 2 * 440 - 4)
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.apng"])

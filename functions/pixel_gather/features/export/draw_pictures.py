@@ -298,7 +298,7 @@ def make_sheet(pictures: Sequence["Picture"], *, background: str) -> "Picture":
     from PIL import Image  # noqa: PLC0415 # an extra
 
     width, height = pictures[0].size
-    n_columns = ceil(len(pictures) ** 0.5 * (height / width) ** 0.5)
+    n_columns = min(len(pictures), ceil(len(pictures) ** 0.5 * (height / width) ** 0.5))
     gap = 4
     n_lines = ceil(len(pictures) / n_columns)
     sheet = Image.new("RGB", (n_columns * (width + gap) - gap, n_lines * (height + gap) - gap), background)
