@@ -184,7 +184,7 @@ def test_the_slowest_first_source_is_a_whole_marker() -> None:
     assert drawn is not None
     (ax,) = drawn.figure.axes
     highest = max(max(np.asarray(line.get_ydata(), float)) for line in ax.lines)
-    assert ax.get_ylim() == (0, pytest.approx(1.05 * highest))
+    assert list(ax.get_ylim()) == pytest.approx([0, 1.05 * highest])
 
 
 def test_figures_of_many_sources_stay_small() -> None:
