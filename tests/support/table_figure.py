@@ -56,13 +56,13 @@ def _fields() -> dict[str, Any]:
     fields = []
     for n in range(24):
         x, y = _LEFT + 150 + 820 * (n % 6), _TOP - 1000 - 1200 * (n // 6)
-        wide, high = rng.integers(400, 700), rng.integers(500, 900)
+        wide, high = int(rng.integers(400, 700)), int(rng.integers(500, 900))
         corners = [(x, y), (x + wide, y + 60), (x + wide - 80, y + high), (x + 30, y + high - 50), (x, y)]
         fields.append(
             {
                 "type": "Feature",
                 "properties": {"name": f"field {n + 1}"},
-                "geometry": {"type": "Polygon", "coordinates": [[(float(a), float(b)) for a, b in corners]]},
+                "geometry": {"type": "Polygon", "coordinates": [corners]},
             }
         )
     return {"type": "FeatureCollection", "features": fields}
