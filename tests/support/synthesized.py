@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,15 +203,12 @@ def add_stack(
     app: App,
     code: lambda_.Code,
     *,
-    stage: str | None = None,
     body_schemas: Mapping[str, Any] = BODY_SCHEMAS,
 ) -> GatherStack:
-    """Add the stack of the app's context, or of another stage."""
+    """Add the stack of the app's context."""
     from infra.gather_stack import GatherStack
 
     settings = Settings.from_context(app.node.get_all_context())
-    if stage is not None:
-        settings = replace(settings, stage=stage)
     return GatherStack(
         app,
         settings.stack_name,

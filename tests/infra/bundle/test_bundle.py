@@ -51,12 +51,13 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 ENTRIES: Final = (
     ("submit", ("submit",)),
     ("status", ("status",)),
-    ("search", ("search",)),
     ("plan", ("plan_gather", "dry_run", "rank", "answer_tables", "plan_table", "read_images")),
-    ("shard", ("gather_shard",)),
     ("finish", ("finish_gather",)),
 )
-"""Packages, and the modules of ``handlers`` that are their entry points."""
+"""Packages, and the modules of ``handlers`` that are their entry points.
+
+Tests below import those of the search and of the worker, too.
+"""
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages run on Linux only")
 
