@@ -82,7 +82,6 @@ def test_plan_tells_how_scenes_become_rows(tmp_path: Path, capsys: pytest.Captur
         (["--reduce", "median"], "--reduce: 'median' is not BY:STATISTIC, such as month:median"),
         (["--reduce-order", "cloud"], "--reduce-order: use it only with --reduce"),
         (["--reduce", "month:middle"], "it is 'middle'; write median, mean, min, max, count, a percentile"),
-        ([], "gather bands of different resolution by grid: {resolution: finest}"),
         (["--grid", "fine"], "'fine' is not any|same|finest|coarsest|WIDTH"),
         (["--resampling", "mode"], "--resampling: use it only with --grid WIDTH, finest or coarsest"),
         (["--grid", "same", "--resampling", "mode"], "use it only with --grid WIDTH"),
@@ -90,8 +89,6 @@ def test_plan_tells_how_scenes_become_rows(tmp_path: Path, capsys: pytest.Captur
         (["--grid-crs", "utm"], "--grid-crs: use it only with --grid WIDTH"),
         (["--grid", "finest", "--grid-crs", "utm"], "with crs, write the width of the pixels in units of it"),
         (["--grid", "10", "--grid-crs", "EPSG:3"], "--grid-crs: 'EPSG:3' is no CRS that PROJ knows"),
-        (["--grid", "10", "--grid-crs", "utm"], "give a bbox or a point, and name its CRS"),
-        (["--grid", "60", "--resampling", "scl=average"], "scl holds classes, which have no mean"),
     ],
 )
 def test_wrong_grids_are_refused_in_words(
