@@ -135,49 +135,35 @@ def test_run_ends_with_1_when_a_source_failed(
     assert "gone.tif" in printed.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        pytest.param(["plan"], "give a REQUEST file", id="nothing"),
-        pytest.param(
-            ["plan", "--sources", "no-such-list.txt", "--tile", "0,0"], "no-such-list.txt", id="list"
-        ),
-        pytest.param(["plan", "--sources", "LIST"], "window: is needed", id="no window"),
-        pytest.param(
-            ["plan", "--sources", OHC[0], "--tile", "0,0"],
-            "it is an image, not a list: write its name in a list file, or name its folder as prefix",
-            id="image",
-        ),
-        pytest.param(
-            ["plan", "--sources", "no/such/*.tif", "--tile", "0,0"],
-            "/no/such/ --glob '*.tif'",
-            id="pattern",
-        ),
-        pytest.param(["rn", "--tile", "0,0"], "No such command 'rn'. Did you mean run?", id="command"),
-        pytest.param(["xyzzy"], "No such command 'xyzzy'.", id="strange command"),
-        pytest.param(["plan", "--sources", "LIST", "--tile", "a,b"], "'a,b' is not COL,ROW", id="tile"),
-        pytest.param(["plan", "--sources", "LIST", "--tile", "9,9"], "outside its 360 x 180", id="outside"),
-        pytest.param(["plan", "--sources", "LIST", "--tile", "0,0", "--bands", "7"], "bands: ", id="bands"),
-        pytest.param(
-            ["plan", "--sources", "LIST", "--bbox", "1,1,2,2", "--crs", "EPSG:1"], "EPSG:1", id="unknown crs"
-        ),
-        pytest.param(["run", "--sources", "LIST", "--tile", "0,0"], "--to", id="no place"),
-        pytest.param(
-            ["run", "--sources", "LIST", "--tile", "0,0", "--to", "https://a.example/b"], "to: ", id="place"
-        ),
-        pytest.param(["drill", "LIST"], "exactly one of --point", id="drill nothing"),
-        pytest.param(
-            ["ls", "s3://bucket/a", "--endpoint", "--unsigned"],
-            "'--unsigned' is not an address",
-            id="endpoint",
-        ),
-    ],
-)
+BAD_USAGE = {
+    "plan": "give a REQUEST file",
+    "plan --sources no-such-list.txt --tile 0,0": "no-such-list.txt",
+    "plan --sources LIST": "window: is needed",
+    "plan --sources IMAGE --tile 0,0": (
+        "it is an image, not a list: write its name in a list file, or name its folder as prefix"
+    ),
+    "plan --sources no/such/*.tif --tile 0,0": "/no/such/ --glob '*.tif'",
+    "rn --tile 0,0": "No such command 'rn'. Did you mean run?",
+    "xyzzy": "No such command 'xyzzy'.",
+    "plan --sources LIST --tile a,b": "'a,b' is not COL,ROW",
+    "plan --sources LIST --tile 9,9": "outside its 360 x 180",
+    "plan --sources LIST --tile 0,0 --bands 7": "bands: ",
+    "plan --sources LIST --bbox 1,1,2,2 --crs EPSG:1": "EPSG:1",
+    "run --sources LIST --tile 0,0": "--to",
+    "run --sources LIST --tile 0,0 --to https://a.example/b": "to: ",
+    "drill LIST": "exactly one of --point",
+    "ls s3://bucket/a --endpoint --unsigned": "'--unsigned' is not an address",
+}
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_USAGE.items())
 def test_bad_usage_ends_with_2_and_one_sentence(
-    arguments: list[str], message: str, list_file: Path, capsys: pytest.CaptureFixture[str]
+    words: str, message: str, list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sentence names the field or file. Standard output is empty."""
-    code = run(*(list_file if each == "LIST" else each for each in arguments))
+    places: dict[str, str | Path] = {"LIST": list_file, "IMAGE": OHC[0]}
+
+    code = run(*(places.get(word, word) for word in words.split()))
 
     printed = capsys.readouterr()
     assert code == 2
