@@ -157,18 +157,14 @@ def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
 ) -> None:
     """``~`` is expanded in every option with a path, as in ``--to=~/x``."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path.parent))  # else matplotlib keeps its files in the home
     monkeypatch.chdir(tmp_path)
+
+    to = ("--to=~/cube", "--no-report")
 
     codes = [
         run("index", "~/list.txt", "--to=~/headers.parquet"),
-        run(
-            "run",
-            "--sources=~/list.txt",
-            "--pixels=0,0,8,8",
-            "--index=~/headers.parquet",
-            "--to=~/cube",
-            "--no-report",
-        ),
+        run("run", "--sources=~/list.txt", "--pixels=0,0,8,8", "--index=~/headers.parquet", *to),
         run("report", "~/cube", "--to=~/page"),
         run("drill", "~/list.txt", "--pixel", "0,0", "--csv"),
         run("ls", "~/page"),

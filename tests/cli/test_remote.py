@@ -1143,25 +1143,18 @@ def test_points_by_a_deployment_are_priced_and_made(
     """Features and a list of this machine are uploaded. At the end it says where the table is."""
     (tmp_path / "plots.csv").write_text("plot,lon,lat\na,1,2\n")
     (tmp_path / "list.txt").write_text("s3://scenes/a.tif\n")
-    lists: list[dict[str, Any]] = [
+    lent: list[dict[str, Any]] = [
         {"href": f"s3://control/lists/{n}", "upload": None, "headers": {}} for n in ("f", "l")
     ]
-    api.on("POST /v1/lists", *lists, *lists)
+    api.on("POST /v1/lists", *lent, *lent)
     plan = dict.fromkeys(("features", "images", "not_opened", "sampled", "lines", "tiles", "requests"), 1)
     api.on("POST /v1/tables/plan", plan | {"bytes": 9, "workers": 3, "seconds": 2.0, "usd": 0.5})
     started = {"id": ID, "state": "running", "links": {"self": "https://there"}, "is_new": True}
     api.on("POST /v1/tables", Reply(started, 202))
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
     api.on(f"GET /v1/tables/{ID}", table_of_points())
-    asked = (
-        "points",
-        tmp_path / "plots.csv",
-        "--sources",
-        tmp_path / "list.txt",
-        "--id",
-        "plot",
-        "--deployed",
-    )
+    lists = ("--sources", tmp_path / "list.txt", "--id", "plot", "--deployed")
+    asked = ("points", tmp_path / "plots.csv", *lists)
 
     planned = run(*asked, "--dry-run")
     priced = capsys.readouterr().out

@@ -74,18 +74,8 @@ def run(*arguments: str) -> str:
 
 def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     """It calls the stack's function of ticks by the stack's role. The cube may be named by an option."""
-    added = run(
-        "add",
-        "daily",
-        "request.yaml",
-        "--every",
-        "cron(0 6 * * ? *)",
-        "--append-to",
-        "bolzano",
-        "--overlap-days",
-        "3",
-        "--json",
-    )
+    options = ["--append-to", "bolzano", "--overlap-days", "3", "--json"]
+    added = run("add", "daily", "request.yaml", "--every", "cron(0 6 * * ? *)", *options)
     found = scheduler.get_schedule(GroupName=GROUP, Name="daily")
     shown, listed = run("list"), json.loads(run("list", "--json"))["schedules"]
     removed = run("remove", "daily", "--json")
