@@ -286,11 +286,11 @@ def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest
     return states
 
 
-def puts_of_pixels(states: list[State]) -> list[State]:
-    """Leave out what lies between the first and the last coordinates: putting those knows of no shards."""
+def puts_of_pixels(states: list[State], *, every: int = 1000) -> list[State]:
+    """Leave out most states between the first and the last coordinates: putting those knows of no shards."""
     old = states[0][0]["bytes/c/0"]
     first = next(n for n, (objects, _) in enumerate(states) if objects["bytes/c/0"] != old)
-    return states[: first + 1] + states[-4:]
+    return states[:first] + states[first:-4:every] + states[-4:]
 
 
 BEGUN = (
@@ -335,7 +335,7 @@ def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pyt
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
 
     n_refused = 0
-    for n, state in enumerate(states):
+    for n, state in enumerate(puts_of_pixels(states, every=4)):
         grown = GrownPlace(images=base.images, request=base.request)
         restore(grown, state)
         said = ""
@@ -426,11 +426,7 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
     """The former owner finds that out before it changes anything, however late it wakes up."""
     grown = place(2, 4)
     grown.gather(rows(0, 1, 2))
-    late = asyncio.run(grown.planned(rows(3, 4)))
-    assert late is not None
-    plan, tasks = late
-    for task in tasks:
-        asyncio.run(grown.shard(task, plan))
+    late = grown.filled(rows(3, 4))
     with pytest.raises(AppendRunningError, match="another append is at work"):
         grown.append(rows(5, 6, 7))
 
@@ -439,7 +435,7 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
 
     digest, before = grown.digest(), state_of(grown)
     with pytest.raises(ArrayExistsError, match="another append"):
-        asyncio.run(grown.finished(plan, tasks))
+        asyncio.run(grown.finished(*late))
     assert grown.digest() == digest
     assert state_of(grown) == before
     assert check_cube(grown.store, place="grown").differences == ()
@@ -471,9 +467,7 @@ def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
     other.store, other.control = grown.store, grown.control
     other.images = {href: pixels + 1 for href, pixels in IMAGES.items()}
     other.__post_init__()
-    planned = asyncio.run(grown.planned(rows(3)))
-    assert planned is not None
-    plan, (task,) = planned
+    plan, (task,) = asyncio.run(grown.begun(rows(3)))
     has_run = False
 
     async def finish_first() -> None:
@@ -556,11 +550,7 @@ def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> No
     """Not even a file that nobody would find."""
     grown = place(2, 4)
     grown.gather(rows(0, 1, 2))
-    planned = asyncio.run(grown.planned(rows(5, 6)))
-    assert planned is not None
-    plan, tasks = planned
-    for task in tasks:
-        asyncio.run(grown.shard(task, plan))
+    planned = grown.filled(rows(5, 6))
     obstore.delete(grown.store, "versions/00002.claim")
     before = state_of(grown)
 
@@ -588,11 +578,7 @@ def test_finish_of_a_committed_append_returns_its_report() -> None:
     """A second try writes nothing."""
     grown = place(2, 4)
     grown.gather(rows(0, 1, 2))
-    planned = asyncio.run(grown.planned(rows(3)))
-    assert planned is not None
-    plan, tasks = planned
-    for task in tasks:
-        asyncio.run(grown.shard(task, plan))
+    planned = grown.filled(rows(3))
     report = asyncio.run(grown.finished(*planned))
     before = state_of(grown)
 
@@ -649,9 +635,7 @@ def test_an_append_puts_no_shard_in_place_of_one_that_is_lost() -> None:
     """The rows before its own would become fill."""
     grown = place(2, 4)
     grown.gather(rows(0, 1, 2))
-    planned = asyncio.run(grown.planned(rows(3)))
-    assert planned is not None
-    plan, (task,) = planned
+    plan, (task,) = asyncio.run(grown.begun(rows(3)))
     obstore.delete(grown.store, "band_1/c/0/0/0")
 
     with pytest.raises(StoreError, match="place: band_1/c/0/0/0 is missing"):
@@ -665,10 +649,9 @@ def test_an_append_behind_full_shards_continues_none() -> None:
     grown = place(2, 4)
     grown.gather(rows(0, 1, 2, 3))
 
-    planned = asyncio.run(grown.planned(rows(4)))
+    plan, _ = asyncio.run(grown.begun(rows(4)))
 
-    assert planned is not None
-    assert planned[0].append.tails == ()
+    assert plan.append.tails == ()
 
 
 async def read(grown: GrownPlace, key: str) -> bytes:

@@ -64,8 +64,7 @@ async def begun(grown: GrownPlace, *numbers: int) -> Planned:
 
 async def appended_to(grown: GrownPlace, *numbers: int) -> Planned:
     """Plan an append, and fill its shards."""
-    planned = await grown.planned(rows(*numbers))
-    assert planned is not None
+    planned = await grown.begun(rows(*numbers))
     await grown.fill(*planned)
     return planned
 
@@ -327,9 +326,7 @@ def test_late_worker_changes_nothing(version: int, *, is_sharded: bool) -> None:
         if version == 2:
             await grown.fill(plan, tasks)
             await grown.finished(plan, tasks)
-            planned = await grown.planned(rows(2))
-            assert planned is not None
-            plan, tasks = planned
+            plan, tasks = await grown.begun(rows(2))
         opens = grown.reader.open_
         is_first = True
 

@@ -209,8 +209,7 @@ def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
         await grown.finished(plan, tasks)
         if why == "grown":
             watched.events.seen.clear()
-            planned = await grown.planned(rows(3, 4))
-            assert planned is not None
+            planned = await grown.begun(rows(3, 4))
             await watched.work(grown, *planned)
             await grown.finished(*planned)
 

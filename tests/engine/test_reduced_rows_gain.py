@@ -116,8 +116,7 @@ def test_a_row_keeps_its_sources_after_a_worker_that_was_stopped(
 ) -> None:
     """It has put the row of more sources, and no sidecar. The next worker cannot read the row's own."""
     grown = place(chunk_rows, shard_rows)
-    planned = asyncio.run(grown.planned(scenes(4)))
-    assert planned is not None
+    planned = asyncio.run(grown.begun(scenes(4)))
     before = set(grown.control.files)
     asyncio.run(grown.fill(*planned))
     for sidecar in set(grown.control.files) - before:
@@ -246,8 +245,7 @@ def test_no_try_after_a_stopped_compaction_makes_an_object_of_the_committed_size
     grown.watch = lambda store: ZarrCube(store, "place")
     images: Any = grown.reader.images
     images["s3://b/3"] = IMAGES["s3://b/3"]
-    planned = asyncio.run(grown.planned(scenes(0, 1, 2, 3)))
-    assert planned is not None
+    planned = asyncio.run(grown.begun(scenes(0, 1, 2, 3)))
     asyncio.run(grown.fill(*planned))
     if not is_given_up:
         asyncio.run(grown.finished(*planned))

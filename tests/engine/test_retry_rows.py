@@ -265,8 +265,7 @@ def test_two_finishes_of_a_try_put_the_same_files() -> None:
     come_back(grown, 1)
 
     async def finish_twice() -> tuple[bytes, bytes]:
-        planned = await grown.planned(rows(3))
-        assert planned is not None
+        planned = await grown.begun(rows(3))
         await grown.fill(*planned)
         root = grown.contents()[ROOT_KEY]
         await grown.finished(*planned)
@@ -288,9 +287,7 @@ def test_a_lost_try_is_a_lost_row() -> None:
     come_back(grown, 1)
 
     async def lost() -> None:
-        planned = await grown.planned(rows(3))
-        assert planned is not None
-        plan, tasks = planned
+        plan, tasks = await grown.begun(rows(3))
         await grown.finished(plan, tasks, max_lost_share=1.0)
 
     asyncio.run(lost())
@@ -310,8 +307,7 @@ def test_a_late_worker_of_a_try_changes_nothing() -> None:
     come_back(grown, 1)
 
     async def twice() -> None:
-        planned = await grown.planned(rows(3))
-        assert planned is not None
+        planned = await grown.begun(rows(3))
         await grown.fill(*planned)
         await grown.finished(*planned)
         before = grown.contents()
@@ -390,9 +386,7 @@ def test_a_late_planner_withdraws_nothing() -> None:
     grown = place(1)
     grown.gather(rows(0, 1, 2))
     come_back(grown, 1)
-    planned = asyncio.run(grown.planned(rows(3)))
-    assert planned is not None
-    plan, tasks = planned
+    plan, tasks = asyncio.run(grown.begun(rows(3)))
     asyncio.run(grown.fill(plan, tasks))
     grown.watch = lambda store: StoppedCube(store=store, place="place")
     with pytest.raises(StoreError, match="stopped"):
@@ -408,8 +402,7 @@ def test_a_late_planner_of_a_committed_version_withdraws_nothing() -> None:
     grown = place(1)
     grown.gather(rows(0, 1, 2))
     come_back(grown, 1)
-    planned = asyncio.run(grown.planned(rows(3)))
-    assert planned is not None
+    planned = asyncio.run(grown.begun(rows(3)))
     asyncio.run(grown.fill(*planned))
     asyncio.run(grown.finished(*planned))
     before = grown.contents()

@@ -116,28 +116,21 @@ def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
     assert len(stored.ranges) - before == 1
 
 
-def test_a_version_that_changes_between_two_parts_is_never_mixed_in(tmp_path: Path) -> None:
-    """The status is CHANGED, whichever part fails."""
+@pytest.mark.parametrize(
+    ("kind", "part", "status"), [("changes_at", 2, "CHANGED"), ("fails_at", 1, "DENIED")]
+)
+def test_a_part_that_fails_or_has_changed_ends_the_others(
+    tmp_path: Path, kind: str, part: int, status: str
+) -> None:
+    """The source gets the status of the part. Versions are never mixed. No request stays in flight."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
-    stored.changes_at = stored.n_asked + 2
+    setattr(stored, kind, stored.n_asked + part)
 
     with pytest.raises(SourceError) as raised:
         read(source, part_nbytes=len(stored.content) // 6)
 
-    assert raised.value.status is Status.CHANGED
-
-
-def test_a_part_that_fails_ends_the_others(tmp_path: Path) -> None:
-    """The source gets the status of the part. No request stays in flight."""
-    stored = strip(tmp_path, compression="zlib")
-    source = opened(stored, settings=SETTINGS)
-    stored.fails_at = stored.n_asked + 1
-
-    with pytest.raises(SourceError) as raised:
-        read(source, part_nbytes=len(stored.content) // 6)
-
-    assert raised.value.status is Status.DENIED
+    assert raised.value.status is Status[status]
     assert stored.under_way == 0
 
 

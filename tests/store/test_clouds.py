@@ -94,51 +94,49 @@ def test_azures_account_has_to_be_named() -> None:
         open_store("az://box", StoreSettings())
 
 
+AZURE, GOOGLE = ("AZURE_STORAGE_ENDPOINT", "az://box"), ("GOOGLE_BASE_URL", "gs://bucket")
+
+
 @pytest.mark.parametrize(
-    ("status", "code", "verdict", "said"),
+    ("cloud", "status", "code", "verdict", "said"),
     [
-        (404, "ContainerNotFound", Status.MISSING, "there is no such bucket"),
-        (404, "BlobNotFound", Status.MISSING, "no such object"),
-        (404, "ResourceNotFound", Status.DENIED, "the container is not public"),
-        (409, "PublicAccessNotPermitted", Status.DENIED, "the container is not public"),
-        (401, "NoAuthenticationInformation", Status.DENIED, "the container is not public"),
-        (403, "AuthenticationFailed", Status.DENIED, "Azure does not know these credentials"),
-        (403, "AuthorizationPermissionMismatch", Status.DENIED, "the store refused access"),
-        (503, "ServerBusy", Status.TIMED_OUT, "the store stayed busy"),
+        (AZURE, 404, "ContainerNotFound", Status.MISSING, "there is no such bucket"),
+        (AZURE, 404, "BlobNotFound", Status.MISSING, "no such object"),
+        (AZURE, 404, "ResourceNotFound", Status.DENIED, "the container is not public"),
+        (AZURE, 409, "PublicAccessNotPermitted", Status.DENIED, "the container is not public"),
+        (AZURE, 401, "NoAuthenticationInformation", Status.DENIED, "the container is not public"),
+        (AZURE, 403, "AuthenticationFailed", Status.DENIED, "Azure does not know these credentials"),
+        (AZURE, 403, "AuthorizationPermissionMismatch", Status.DENIED, "the store refused access"),
+        (AZURE, 503, "ServerBusy", Status.TIMED_OUT, "the store stayed busy"),
+        (GOOGLE, 404, "NoSuchBucket", Status.MISSING, "there is no such bucket"),
+        (GOOGLE, 404, "NoSuchKey", Status.MISSING, "no such object"),
+        (
+            GOOGLE,
+            400,
+            "UserProjectMissing",
+            Status.DENIED,
+            "give --requester-pays, and set GOOGLE_CLOUD_PROJECT",
+        ),
+        (GOOGLE, 403, "AccessDenied", Status.DENIED, "the store refused access"),
     ],
 )
-def test_what_azure_refuses_is_said_without_the_token(
-    status: int, code: str, verdict: Status, said: str, monkeypatch: pytest.MonkeyPatch
+def test_what_a_cloud_refuses_is_said_without_the_token(
+    cloud: tuple[str, str],
+    status: int,
+    code: str,
+    verdict: Status,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the codes of its XML. The token is in the address of each request."""
+    """By the codes of its XML. Azure's token is in the address of each request."""
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "mine")
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=secret")
-    error = _asked("AZURE_STORAGE_ENDPOINT", "az://box", status, code, monkeypatch)
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "secret")
+    error = _asked(*cloud, status, code, monkeypatch)
 
     assert classify_store_error(error)[0] is verdict
     assert said in classify_store_error(error)[1]
     assert "secret" not in classify_store_error(error)[1] + said_of_place(error)
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "verdict", "said"),
-    [
-        (404, "NoSuchBucket", Status.MISSING, "there is no such bucket"),
-        (404, "NoSuchKey", Status.MISSING, "no such object"),
-        (400, "UserProjectMissing", Status.DENIED, "give --requester-pays, and set GOOGLE_CLOUD_PROJECT"),
-        (403, "AccessDenied", Status.DENIED, "the store refused access"),
-    ],
-)
-def test_what_google_refuses_is_said(
-    status: int, code: str, verdict: Status, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the codes of its XML."""
-    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "testing")
-
-    error = _asked("GOOGLE_BASE_URL", "gs://bucket", status, code, monkeypatch)
-
-    assert classify_store_error(error)[0] is verdict
-    assert said in classify_store_error(error)[1]
 
 
 @pytest.mark.parametrize(

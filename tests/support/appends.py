@@ -123,6 +123,18 @@ class GrownPlace:
             workers=WorkerPool(max_task_nbytes=2**24),
         )
 
+    async def begun(self, table: SourceTable, **request: Any) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        """Do the first step of an append that has rows to add."""
+        planned = await self.planned(table, **request)
+        assert planned is not None, "there is nothing to add"
+        return planned
+
+    def filled(self, table: SourceTable, **request: Any) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        """Do all steps of an append but the last."""
+        planned = asyncio.run(self.begun(table, **request))
+        asyncio.run(self.fill(*planned))
+        return planned
+
     async def finished(
         self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
     ) -> Report:
