@@ -146,6 +146,8 @@ def test_drill_and_ls_are_functions_of_python() -> None:
     assert [href.rpartition("/")[2] for href in found] == [file.name for file in FILES]
     assert [pixel.status for pixel in pixels] == [pixel_gather.Status.OK] * len(FILES)
     assert {(pixel.row, pixel.col, len(pixel.values)) for pixel in pixels} == {(90, 180, 1)}
+    with pytest.raises(pixel_gather.RequestError, match="point: the longitude is 500; write degrees from "):
+        pixel_gather.drill(["/a.tif"], point=(500, 46))
     with pytest.raises(pixel_gather.RequestError, match="exactly one of point, xy and pixel"):
         pixel_gather.drill(found, pixel=(0, 0), point=(1, 2))
 

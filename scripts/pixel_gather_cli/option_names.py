@@ -28,8 +28,15 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
 }
 """Fields of requests whose options have other names, and the fields of several options."""
 
-_LIMITS: Final = {"limits.usd": "max_usd", "limits.seconds": "max_seconds"}
+_LIMITS: Final = {
+    "limits.usd": "max_usd",
+    "limits.seconds": "max_seconds",
+    "limits.times_source": "times_source",
+}
 """Options by the limits that errors name."""
+
+_HAS_A_DEFAULT: Final = "times_source"
+"""A limit that holds although nobody has given it, so that its option is what raises it."""
 
 
 def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
@@ -58,7 +65,8 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
         except BudgetError as error:
             limit, _, said = str(error).partition(": ")
             option = _LIMITS.get(limit)
-            if values.get(option or "") is None:
+            is_default = option == _HAS_A_DEFAULT and option in values and values.get("request_file") is None
+            if values.get(option or "") is None and not is_default:
                 raise
             raise BudgetError(f"--{option}: {said}".replace("_", "-", 1)) from error
 

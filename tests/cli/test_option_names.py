@@ -43,7 +43,7 @@ _WRONG = {
     "run --sources list.txt --windows plots.csv --to x": "--size: is needed",
     "points plots.csv --sources list.txt --id nope --to x.parquet": "--id: there is no column nope",
     "points plots.csv --sources list.txt --time nope --tolerance 1d --to x.parquet": "--time: there is no",
-    "points plots.csv --sources list.txt --time when --to x.parquet": "--tolerance: give time and",
+    "points plots.csv --sources list.txt --time when --to x.parquet": "--tolerance: give time (--time) and",
     "points plots.csv --sources list.txt --time when --tolerance 1d --to x.parquet": (
         "plots.csv: 'noon' in column when is no time; write 2024-06-01"
     ),
@@ -58,6 +58,8 @@ _WRONG = {
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
     "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
     "plan --sources list.txt --tile centre --max-usd 1e-9": "--max-usd: the plan takes",
+    "plan --sources list.txt --pixels 0,0,9000,9000": "--times-source: the window of 9,000 x 9,000 pixels",
+    "drill list.txt --point 500,46": "--point: the longitude is 500",
     "rank list.txt --by b1 --max-seconds 1e-9": "--max-seconds: 1 scene would take",
     "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
     "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.window_request import rule_at
 
 _VALUES: Final = ("by", "mask", "bands", "raw")
 _OF_BODY: Final = frozenset({"point", "geojson", "sources", *_VALUES})
@@ -106,7 +107,7 @@ class DrillQuery:
             raise RequestError("name a list of the files", field="list")
         if "point" in query:
             x, y = numbers(query["point"], field="point")
-            rule = WindowRule(point=(x, y), crs="EPSG:4326")
+            rule = rule_at(x, y)
         else:
             col, row = numbers(query["pixel"], field="pixel")
             if not (col.is_integer() and row.is_integer() and col >= 0 and row >= 0):

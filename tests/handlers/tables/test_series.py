@@ -100,6 +100,7 @@ def test_a_long_series_is_a_table_job(
         ("/series", {"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
         ("/series", {"point": "1,2", "by": "b1"}, "sources.catalog.file"),
         ("/drill", {"list": LIST}, "point"),
+        ("/drill", {"point": "500,46", "list": LIST}, "point"),
         ("/drill", {"pixel": "1,2"}, "list"),
         ("/drill", {"pixel": "1.5,2", "list": LIST}, "pixel"),
         ("/drill", {"pixel": "1,2", "list": LIST, "bands": "0"}, "bands"),

@@ -1,10 +1,11 @@
 """The window that a request wants of every source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
 from pixel_gather.core.request.shape_bounds import shape_bounds
@@ -22,6 +23,39 @@ _MOST_LAT: Final = 90
 
 _HALF_A_PIXEL: Final = 5
 """Degrees by which a box may reach beyond the Earth: as the edges of a coarse image of all of it do."""
+
+
+def check_degrees(numbers: Sequence[float], *, otherwise: str, slack: float = 0) -> None:
+    """Refuse degrees that no place on Earth has.
+
+    Args:
+        numbers: Longitude, latitude, and so on.
+        otherwise: What to do if the numbers are other coordinates.
+        slack: Degrees by which they may lie beyond the Earth.
+
+    Raises:
+        ValueError: It names the number.
+    """
+    for at, number in enumerate(numbers):
+        kind, most = (("longitude", _MOST_LON), ("latitude", _MOST_LAT))[at % 2]
+        if abs(number) > most + slack:
+            raise ValueError(
+                f"the {kind} is {number:.10g}; write degrees from -{most} to {most}, the longitude first. Of "
+                f"other coordinates {otherwise}"
+            )
+
+
+def rule_at(longitude: float, latitude: float) -> WindowRule:
+    """Return the rule of the pixel that holds a place.
+
+    Raises:
+        RequestError: No place on Earth has these degrees.
+    """
+    try:
+        check_degrees((longitude, latitude), otherwise="compute longitude and latitude")
+    except ValueError as error:
+        raise RequestError(str(error), field="point") from error
+    return WindowRule(point=(longitude, latitude), crs="EPSG:4326")
 
 
 class WindowRequest(RequestPart):
@@ -92,14 +126,10 @@ class WindowRequest(RequestPart):
         """Refuse degrees that no place on Earth has, where they would mean a place outside of every image."""
         if self.crs not in _DEGREES:
             return self
-        numbers, slack = (self.point, 0) if self.bbox is None else (self.bbox, _HALF_A_PIXEL)
-        for at, number in enumerate(numbers or ()):
-            kind, most = (("longitude", _MOST_LON), ("latitude", _MOST_LAT))[at % 2]
-            if abs(number) > most + slack:
-                raise ValueError(
-                    f"the {kind} is {number:.10g}; write degrees from -{most} to {most}, the longitude "
-                    "first. Of other coordinates give crs, too"
-                )
+        if self.point is not None:
+            check_degrees(self.point, otherwise="give crs, too")
+        if self.bbox is not None:
+            check_degrees(self.bbox, otherwise="give crs, too", slack=_HALF_A_PIXEL)
         return self
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from typing import Any
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.window_request import rule_at
 from pixel_gather.features.drill.read_pixels import DrilledPixel
 from pixel_gather.features.drill.read_pixels import drill as drill_rows
 from pixel_gather.in_process.job import listed, opened_job
@@ -84,4 +85,4 @@ def _rule(**given: tuple[float, float] | None) -> WindowRule:
         col, row = place
         return WindowRule(pixels=(int(col), int(row), 1, 1))
     x, y = place
-    return WindowRule(point=(x, y), crs="EPSG:4326" if name == "point" else None)
+    return rule_at(x, y) if name == "point" else WindowRule(point=(x, y))
