@@ -341,14 +341,14 @@ def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("place", "hint"),
     [
-        (("--point", "46,105"), "; longitude comes first: --point LON,LAT\n"),
+        (("--point", "-300,46"), "; longitude comes first: --point LON,LAT\n"),
         (("--pixel", "0,180"), " pixels\n"),
     ],
 )
 def test_drill_says_that_no_file_has_the_pixel(
     list_file: Path, capsys: pytest.CaptureFixture[str], place: tuple[str, str], hint: str
 ) -> None:
-    """A latitude that was given first is the usual reason."""
+    """A latitude that was given first is the usual reason, where it is a longitude as well."""
     assert run("drill", list_file, *place) == 0
     said = capsys.readouterr().err
     assert run("drill", list_file, "--pixel", "200,90") == 0
