@@ -18,44 +18,32 @@ LOGS = "arn:<partition>:logs:<region>:<accountid>:log-group"
 CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
+
+def read(*places: str) -> set[tuple[str, str]]:
+    """Return the rights to read objects."""
+    return {("s3:GetObject", place) for place in places}
+
+
+def put(*places: str) -> set[tuple[str, str]]:
+    """Return the rights to write objects."""
+    return {(f"s3:{action}", place) for action in ("PutObject", "AbortMultipartUpload") for place in places}
+
+
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
-READ_SOURCES = {
-    ("s3:GetObject", f"{SCENES}/*"),
-    ("s3:GetObject", "<control>/pace/*"),
-    ("s3:PutObject", "<control>/pace/*"),
-    ("s3:AbortMultipartUpload", "<control>/pace/*"),
-}
+READ_SOURCES = read(f"{SCENES}/*", "<control>/pace/*") | put("<control>/pace/*")
 """Whoever reads sources shares the requests that their hosts allow."""
 
 LIST_SOURCES = {("s3:ListBucket", SCENES)}
 STATISTICS = "<arrays>/cubes/tables/statistics/*"
 TABLES = "<arrays>/cubes/tables/*/*.*"
-TO_LOG_AND_TRACE = {
-    (f"logs:{action}", "*")
-    for action in (
-        "CreateLogDelivery",
-        "DeleteLogDelivery",
-        "DescribeLogGroups",
-        "DescribeResourcePolicies",
-        "GetLogDelivery",
-        "ListLogDeliveries",
-        "PutResourcePolicy",
-        "UpdateLogDelivery",
-    )
-} | {
-    (f"xray:{action}", "*")
-    for action in (
-        "GetSamplingRules",
-        "GetSamplingTargets",
-        "PutTelemetryRecords",
-        "PutTraceSegments",
-    )
+LOG_ACTIONS = (
+    "CreateLogDelivery DeleteLogDelivery DescribeLogGroups DescribeResourcePolicies GetLogDelivery "
+    "ListLogDeliveries PutResourcePolicy UpdateLogDelivery"
+)
+TRACE_ACTIONS = "GetSamplingRules GetSamplingTargets PutTelemetryRecords PutTraceSegments"
+TO_LOG_AND_TRACE = {(f"logs:{action}", "*") for action in LOG_ACTIONS.split()} | {
+    (f"xray:{action}", "*") for action in TRACE_ACTIONS.split()
 }
-
-
-def put(place: str) -> set[tuple[str, str]]:
-    """Return the rights to write objects."""
-    return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
 
 
 def limit(machine: str) -> set[tuple[str, str]]:
@@ -93,28 +81,20 @@ def see_children(machine: str) -> set[tuple[str, str]]:
 WORKER = (
     OWN_LOG
     | READ_SOURCES
-    | {
-        ("s3:GetObject", "<control>/samples/*"),
-        ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<control>/cancelled/*"),
-        ("s3:GetObject", "<arrays>/cubes/*"),
-    }
-    | put("<control>/gathers/*/shards/*")
-    | put("<arrays>/cubes/*")
+    | read("<control>/samples/*", "<control>/gathers/*", "<control>/cancelled/*", "<arrays>/cubes/*")
+    | put("<control>/gathers/*/shards/*", "<arrays>/cubes/*")
 )
 """Of a function that fills shards, of either size."""
 
 RIGHTS = {
     "submit": OWN_LOG
-    | {("s3:GetObject", "<control>/lists/*"), ("states:StartExecution", "<machine>")}
+    | read("<control>/lists/*")
+    | {("states:StartExecution", "<machine>")}
     | put("<control>/lists/*")
     | operate("DescribeExecution"),
     "status": OWN_LOG
-    | {
-        ("s3:GetObject", "<control>/summaries/*"),
-        ("s3:GetObject", "<control>/pace/halted.json"),
-        ("states:ListExecutions", "<machine>"),
-    }
+    | read("<control>/summaries/*", "<control>/pace/halted.json")
+    | {("states:ListExecutions", "<machine>")}
     | put("<control>/cancelled/*")
     | see_children("machine")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
@@ -122,68 +102,49 @@ RIGHTS = {
     "dry_run": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {
-        ("s3:GetObject", "<control>/samples/*"),
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/contributors.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/receipt.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
-        ("s3:ListBucket", "<arrays> cubes/*"),
-    },
+    | read(
+        "<control>/samples/*",
+        "<control>/lists/*",
+        "<arrays>/cubes/*.zarr/headers.parquet",
+        "<arrays>/cubes/*.zarr/zarr.json",
+        "<arrays>/cubes/*.zarr/rows.parquet",
+        "<arrays>/cubes/*.zarr/contributors.parquet",
+        "<arrays>/cubes/*.zarr/receipt.json",
+        "<arrays>/cubes/*.archive.json",
+    )
+    | {("s3:ListBucket", "<arrays> cubes/*")},
     "rank": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/summaries/*"),
-        ("s3:GetObject", STATISTICS),
-        ("s3:GetObject", TABLES),
-        ("states:StartExecution", "<tables>"),
-    }
+    | read("<control>/lists/*", "<control>/summaries/*", STATISTICS, TABLES)
+    | {("states:StartExecution", "<tables>")}
     | put(STATISTICS)
     | operate("DescribeExecution", machine="tables"),
     "answer_tables": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/summaries/*"),
-        ("s3:GetObject", TABLES),
-        ("states:StartExecution", "<tables>"),
-        ("states:ListExecutions", "<tables>"),
-    }
+    | read("<control>/lists/*", "<control>/summaries/*", TABLES)
+    | {("states:StartExecution", "<tables>"), ("states:ListExecutions", "<tables>")}
     | see_children("tables")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution", machine="tables"),
     "plan_table": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/tables/*"),
-        ("s3:ListBucket", "<control> tables/*"),
-        ("s3:GetObject", STATISTICS),
-        ("s3:GetObject", TABLES),
-    }
-    | put("<control>/tables/*")
-    | put("<control>/summaries/*")
-    | put(STATISTICS)
-    | put(TABLES),
-    "read_images": OWN_LOG
-    | READ_SOURCES
-    | {("s3:GetObject", "<control>/tables/*")}
-    | put("<control>/tables/*/measured/*"),
+    | read("<control>/lists/*", "<control>/tables/*", STATISTICS, TABLES)
+    | {("s3:ListBucket", "<control> tables/*")}
+    | put("<control>/tables/*", "<control>/summaries/*", STATISTICS, TABLES),
+    "read_images": OWN_LOG | READ_SOURCES | read("<control>/tables/*") | put("<control>/tables/*/measured/*"),
     "tick": OWN_LOG
+    | read(
+        "<arrays>/cubes/*.zarr/zarr.json",
+        "<arrays>/cubes/*.zarr/time/*",
+        "<arrays>/cubes/tables/*/result.json",
+    )
     | {
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
-        ("s3:GetObject", "<arrays>/cubes/tables/*/result.json"),
         ("s3:ListBucket", "<arrays> cubes/*"),
         ("states:StartExecution", "<machine>"),
-        ("states:ListExecutions", "<machine>"),
         ("states:StartExecution", "<tables>"),
+        ("states:ListExecutions", "<machine>"),
         ("states:ListExecutions", "<tables>"),
         ("sqs:SendMessage", "<queue>"),
     }
@@ -201,11 +162,8 @@ RIGHTS = {
     | operate("DescribeExecution")
     | put("<control>/samples/*"),
     "halt": OWN_LOG
-    | {
-        ("s3:GetObject", "<control>/pace/halted.json"),
-        ("states:ListExecutions", "<machine>"),
-        ("states:ListExecutions", "<tables>"),
-    }
+    | read("<control>/pace/halted.json")
+    | {("states:ListExecutions", "<machine>"), ("states:ListExecutions", "<tables>")}
     | put("<control>/pace/halted.json")
     | limit("machine")
     | limit("tables")
@@ -215,42 +173,35 @@ RIGHTS = {
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {
-        ("s3:GetObject", "<control>/samples/*"),
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/report.*"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/contributors.parquet"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/receipt.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/status/*"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/versions/*.claim"),
-        ("s3:GetObject", "<arrays>/cubes/*.archive.json"),
-        ("s3:ListBucket", "<control> gathers/*"),
-        ("s3:ListBucket", "<arrays> cubes/*"),
-    }
-    | put("<control>/gathers/*")
-    | put("<control>/summaries/*")
-    | put("<arrays>/cubes/*/zarr.json")
-    | put("<arrays>/cubes/*.archive.json")
-    | put("<arrays>/cubes/*.zarr/versions/*.claim")
-    | put("<arrays>/cubes/*.zarr/status/*"),
+    | read(
+        "<control>/samples/*",
+        "<control>/lists/*",
+        "<control>/gathers/*",
+        "<arrays>/cubes/*.zarr/zarr.json",
+        "<arrays>/cubes/*.zarr/report.*",
+        "<arrays>/cubes/*.zarr/headers.parquet",
+        "<arrays>/cubes/*.zarr/rows.parquet",
+        "<arrays>/cubes/*.zarr/contributors.parquet",
+        "<arrays>/cubes/*.zarr/receipt.json",
+        "<arrays>/cubes/*.zarr/status/*",
+        "<arrays>/cubes/*.zarr/versions/*.claim",
+        "<arrays>/cubes/*.archive.json",
+    )
+    | {("s3:ListBucket", "<control> gathers/*"), ("s3:ListBucket", "<arrays> cubes/*")}
+    | put(
+        "<control>/gathers/*",
+        "<control>/summaries/*",
+        "<arrays>/cubes/*/zarr.json",
+        "<arrays>/cubes/*.archive.json",
+        "<arrays>/cubes/*.zarr/versions/*.claim",
+        "<arrays>/cubes/*.zarr/status/*",
+    ),
     "gather_shard": WORKER,
     "small_gather_shard": WORKER,
     "finish_gather": OWN_LOG
-    | {
-        ("s3:GetObject", "<control>/pace/*"),
-        ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<control>/cancelled/*"),
-        ("s3:GetObject", "<arrays>/cubes/*"),
-        ("s3:ListBucket", "<control> gathers/*"),
-        ("s3:ListBucket", "<arrays> cubes/*"),
-    }
-    | put("<control>/pace/*")
-    | put("<control>/gathers/*/lost.msgpack")
-    | put("<arrays>/cubes/*"),
+    | read("<control>/pace/*", "<control>/gathers/*", "<control>/cancelled/*", "<arrays>/cubes/*")
+    | {("s3:ListBucket", "<control> gathers/*"), ("s3:ListBucket", "<arrays> cubes/*")}
+    | put("<control>/pace/*", "<control>/gathers/*/lost.msgpack", "<arrays>/cubes/*"),
     "machine": machine_role(
         "machine",
         "<control>/gathers/*/manifests/*",
@@ -283,11 +234,9 @@ def operator_of(machine: str) -> set[tuple[str, str]]:
 
 
 OPERATOR = (
-    {
+    read("<control>/lists/*", "<control>/summaries/*", "<control>/pace/halted.json")
+    | {
         ("execute-api:Invoke", "arn:<partition>:execute-api:<region>:<accountid>:<restapi>/<stage>/*/*"),
-        ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/summaries/*"),
-        ("s3:GetObject", "<control>/pace/halted.json"),
         ("cloudformation:DescribeStacks", STACK),
         ("states:ListStateMachines", "*"),
     }
@@ -299,24 +248,15 @@ OPERATOR = (
     | {(f"logs:{action}", "*") for action in ("DescribeLogGroups", "GetQueryResults", "StopQuery")}
     | {(f"cloudwatch:{action}", "*") for action in ("DescribeAlarms", "GetMetricData", "ListMetrics")}
     | {("cloudwatch:GetDashboard", "arn:<partition>:cloudwatch::<accountid>:dashboard/<dashboard>")}
-    | put("<control>/lists/*")
-    | put("<control>/cancelled/*")
+    | put("<control>/lists/*", "<control>/cancelled/*")
     | operator_of("machine")
     | operator_of("tables")
 )
 _POLICY_CHARACTERS = 6144
 """Of a managed policy, white space aside. IAM takes no more."""
 
-SCHEDULER = {
-    (
-        "scheduler:CreateSchedule",
-        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
-    ),
-    ("scheduler:GetSchedule", "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*"),
-    (
-        "scheduler:DeleteSchedule",
-        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
-    ),
+SCHEDULES = "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*"
+SCHEDULER = {(f"scheduler:{action}Schedule", SCHEDULES) for action in ("Create", "Get", "Delete")} | {
     ("scheduler:ListSchedules", "*"),
     ("iam:PassRole", "<role>"),
     ("cloudformation:DescribeStacks", STACK),
@@ -324,7 +264,7 @@ SCHEDULER = {
 
 TABLE = "| principal | may | may not |"
 
-READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cubes/*")}
+READER = read("<arrays>/cubes/*") | {("s3:ListBucket", "<arrays> cubes/*")}
 
 
 @pytest.fixture(scope="module")
