@@ -24,8 +24,8 @@ from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-N_SOURCES: Final = 300
-SHARD_ROWS: Final = 12
+N_SOURCES: Final = 200
+SHARD_ROWS: Final = 8
 N_SHARDS: Final = N_SOURCES // SHARD_ROWS
 N_WORKERS: Final = 2
 LAYOUT: Final = {"chunk": [4, 97, 85], "shard_rows": SHARD_ROWS}
