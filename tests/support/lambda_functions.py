@@ -127,13 +127,7 @@ class StateMachine:
         for item in self.items(verdict):
             tasks = [each for each in item if each["index"] not in self.lost]
             if tasks:
-                event = {
-                    "gather": verdict["gather"],
-                    "execution": EXECUTION,
-                    "tasks": tasks,
-                    "limit_s": verdict["shard_limit_s"],
-                }
-                self.shard.handler(event, Context())
+                self.fill(verdict, tasks, limit_s=verdict["shard_limit_s"])
         return self.finished(verdict)
 
     def planned(self, request: Any, *, execution: str = EXECUTION) -> dict[str, Any]:
@@ -141,6 +135,14 @@ class StateMachine:
         answer = self.plan.handler({"request": request, "execution": execution}, Context())
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
         return verdict
+
+    def fill(
+        self, verdict: Mapping[str, Any], tasks: Any, *, left_s: float = 900.0, **more: Any
+    ) -> dict[str, Any]:
+        """Call the worker with some tasks and return its answer."""
+        event = {"gather": verdict["gather"], "execution": EXECUTION, "tasks": tasks, **more}
+        answer: dict[str, Any] = self.shard.handler(event, Context(left_s=left_s))
+        return answer
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
         """Return the items of the manifest: the tasks of each child."""

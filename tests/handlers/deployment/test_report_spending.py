@@ -8,7 +8,7 @@ import pytest
 from handlers.deployment.report_spending import report_spending
 from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.metrics import EmfMetrics
-from support.lambda_functions import EXECUTION, Context, StateMachine, records
+from support.lambda_functions import StateMachine, records
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},
@@ -28,17 +28,11 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
     """
     verdict = machine.planned(LANDSAT)
     (task,) = machine.manifest(verdict)
-    event = {
-        "gather": verdict["gather"],
-        "execution": EXECUTION,
-        "tasks": [task],
-        "limit_s": verdict["shard_limit_s"],
-    }
     capsys.readouterr()
 
-    first = machine.shard.handler(event, Context())
+    first = machine.fill(verdict, [task], limit_s=verdict["shard_limit_s"])
     (usd,) = spent_in(capsys.readouterr().out)
-    machine.shard.handler(event, Context())
+    machine.fill(verdict, [task], limit_s=verdict["shard_limit_s"])
     (again,) = spent_in(capsys.readouterr().out)
 
     least = 3 * 0.025e-3 + 3 * 0.005e-3 + first["shards"][0]["requests"] * 0.4e-6

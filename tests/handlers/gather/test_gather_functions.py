@@ -36,11 +36,6 @@ REQUEST: dict[str, Any] = {
 NAME = parse_request(REQUEST).cube_name
 
 
-def _of(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a worker's event that says whose shards it fills."""
-    return {"gather": verdict["gather"], "execution": EXECUTION}
-
-
 def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
     """The functions and the process make the same digest and the same cube."""
     local = gather_undrawn(
@@ -135,7 +130,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
+        machine.fill(verdict, [item])
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pixel_gather.features.report.report_files", broken)
         result = machine.finished(verdict)
@@ -185,7 +180,7 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
     """Only shards that are not committed are in the next manifest, and the gather can be completed."""
     verdict = machine.planned(REQUEST)
     first = machine.manifest(verdict)[0]
-    machine.shard.handler(_of(verdict) | {"tasks": [first]}, Context())
+    machine.fill(verdict, [first])
 
     again = machine.planned(REQUEST)
 
@@ -218,12 +213,12 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
     The second one changes nothing and counts no source.
     """
     verdict = machine.planned(REQUEST)
-    event = _of(verdict) | {"tasks": [machine.manifest(verdict)[1]]}
+    tasks = [machine.manifest(verdict)[1]]
     key = f"out/{NAME}.zarr/band_1/c/1/0/0"
 
-    first = machine.shard.handler(event, Context())
+    first = machine.fill(verdict, tasks)
     bytes_of_first = machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read()
-    second = machine.shard.handler(event, Context())
+    second = machine.fill(verdict, tasks)
 
     assert machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read() == bytes_of_first
     assert first["windows_read"] == second["windows_read"] == 3
@@ -236,14 +231,14 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
     """A first try stops within its limit and commits nothing. The second try has no such limit."""
     verdict = machine.planned(REQUEST)
-    event = _of(verdict) | {"tasks": [machine.manifest(verdict)[1]]}
+    tasks = [machine.manifest(verdict)[1]]
 
     with pytest.raises(Exception, match="not filled in time") as raised:
-        machine.shard.handler(event | {"limit_s": 0}, Context())
+        machine.fill(verdict, tasks, limit_s=0)
 
     assert type(raised.value).__name__ == "ShardLateError"
     assert [item["index"] for item in machine.manifest(machine.planned(REQUEST))] == [0, 1, 2]
-    assert machine.shard.handler(event, Context())["windows_read"] == 3
+    assert machine.fill(verdict, tasks)["windows_read"] == 3
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
@@ -254,7 +249,7 @@ def test_gather_shard_fills_all_shards_of_its_item(
     verdict = machine.planned(REQUEST)
     tasks = machine.manifest(verdict)
 
-    answer = machine.shard.handler(_of(verdict) | {"tasks": tasks, "limit_s": 120}, Context())
+    answer = machine.fill(verdict, tasks, limit_s=120)
 
     lines = [each for each in caplog.records if each.getMessage() == "shard finished"]
     assert [vars(each)["shard_index"] for each in lines] == [0, 1, 2]
@@ -269,16 +264,11 @@ def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time
 ) -> None:
     """Committed shards are not changed, so each try gets further."""
     verdict = machine.planned(REQUEST)
-    event = {
-        "gather": verdict["gather"],
-        "execution": EXECUTION,
-        "tasks": machine.manifest(verdict),
-        "late_s": 120,
-    }
+    tasks = machine.manifest(verdict)
 
     for left in ([1, 2], [2]):
         with pytest.raises(Exception, match="too short for more") as raised:
-            machine.shard.handler(event | {"tasks": event["tasks"][-len(left) - 1 :]}, Context(left_s=30))
+            machine.fill(verdict, tasks[-len(left) - 1 :], late_s=120, left_s=30)
         assert type(raised.value).__name__ == "ShardsLeftError"
         assert [task["index"] for task in machine.manifest(machine.planned(REQUEST))] == left
 
@@ -323,9 +313,9 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
     items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
 
     for item, other_item in zip(items, [*other_items, None], strict=False):
-        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
+        machine.fill(verdict, [item])
         if other_item is not None:
-            machine.shard.handler(_of(other_verdict) | {"tasks": [other_item]}, Context())
+            machine.fill(other_verdict, [other_item])
 
     files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
     local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
@@ -388,10 +378,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     monkeypatch.setattr(deployment, "control", control)
     monkeypatch.setattr(ZarrCube, "found_among_files", look)
 
-    answer = machine.shard.handler(
-        _of(verdict) | {"tasks": [machine.manifest(verdict)[0]]},
-        Context(),
-    )
+    answer = machine.fill(verdict, [machine.manifest(verdict)[0]])
 
     assert sorted(asked[:3]) == ["plan.msgpack", "sources.msgpack", ROOT_KEY]
     assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
@@ -401,14 +388,14 @@ def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) 
     """After the cube was removed and planned anew, a redrive of the old plan leaves it alone."""
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
     for item in machine.manifest(old):
-        machine.shard.handler(_of(old) | {"tasks": [item]}, Context())
+        machine.fill(old, [item])
     _remove_cubes(machine.s3)
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
     new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
 
-    machine.shard.handler(_of(new) | {"tasks": [machine.manifest(new)[0]]}, Context())
+    machine.fill(new, [machine.manifest(new)[0]])
     with pytest.raises(Exception, match="planned anew") as of_shard:
-        machine.shard.handler(_of(old) | {"tasks": [machine.manifest(old)[0]]}, Context())
+        machine.fill(old, [machine.manifest(old)[0]])
     with pytest.raises(Exception, match="planned anew since") as of_finish:
         machine.finished(old)
 
@@ -441,7 +428,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     at_work = machine.planned(append | {"sources": hrefs[4:6]}, execution="one")
     waiting = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
     for item in machine.items(at_work):
-        machine.shard.handler(_of(at_work) | {"tasks": item, "limit_s": 60}, Context())
+        machine.fill(at_work, item, limit_s=60)
     machine.finished(at_work)
     planned = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
 
@@ -513,7 +500,7 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
     item = machine.manifest(verdict)[0]
     caplog.clear()
 
-    machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
+    machine.fill(verdict, [item])
 
     [record] = [each for each in caplog.records if each.name == "pixel-gather"]
     line = json.loads(machine.shard.logger.registered_formatter.format(record))
@@ -539,7 +526,7 @@ def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) ->
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
 
-    answer = machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context(left_s=0.0))
+    answer = machine.fill(verdict, [item], left_s=0.0)
 
     assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
 
@@ -552,7 +539,7 @@ def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine:
         machine.s3.delete_object(Bucket="control", Key=each["Key"])
 
     with pytest.raises(Exception, match="was never planned") as raised:
-        machine.shard.handler(_of(verdict) | {"tasks": [item]}, Context())
+        machine.fill(verdict, [item])
 
     assert type(raised.value).__name__ == "StoreError"
 
@@ -607,18 +594,17 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     """Workers end without an error, which would ring an alarm. Finish says it. A later execution goes on."""
     verdict = machine.planned(REQUEST)
     first, *_ = machine.manifest(verdict)
-    event = _of(verdict) | {"limit_s": 60}
-    machine.shard.handler(event | {"tasks": [first]}, Context())
+    machine.fill(verdict, [first], limit_s=60)
     machine.s3.put_object(Bucket="control", Key=marker_key(EXECUTION), Body=b"{}")
 
-    after = machine.shard.handler(event | {"tasks": machine.manifest(verdict)[1:]}, Context())
+    after = machine.fill(verdict, machine.manifest(verdict)[1:], limit_s=60)
 
     assert after["shards"] == []
     with pytest.raises(GatherCancelledError, match="was cancelled: submit its request again"):
         machine.finished(verdict)
     again = machine.planned(REQUEST, execution="another")
     assert (again["gather"], again["n_missing"]) == (verdict["gather"], 2)
-    machine.shard.handler(event | {"execution": "another", "tasks": machine.manifest(again)}, Context())
+    machine.fill(again, machine.manifest(again), execution="another", limit_s=60)
     assert machine.finished(again)["status"] == {"ok": 8}
 
 
@@ -627,7 +613,7 @@ def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> Non
     small = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "small"}})
     items = machine.items(small)
     item, *_ = items
-    machine.shard.handler(_of(small) | {"tasks": item, "limit_s": 60}, Context())
+    machine.fill(small, item, limit_s=60)
     again = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "small"}})
     limited = machine.planned(
         REQUEST | {"output": IN_SHARDS | {"name": "limited"}, "limits": {"workers": 500}}
@@ -652,7 +638,7 @@ def test_early_finish_loads_the_plan_and_changes_nothing(machine: StateMachine) 
     assert machine.finish.handler(early, Context()) is None
     assert _keys(machine.s3) == before
     for item in verdict["items"]:
-        machine.shard.handler(_of(verdict) | {"tasks": item, "limit_s": 60}, Context())
+        machine.fill(verdict, item, limit_s=60)
     plan = f"gathers/{verdict['gather']}/plan.msgpack"
     content = machine.s3.get_object(Bucket="control", Key=plan)["Body"].read()
     machine.s3.delete_object(Bucket="control", Key=plan)

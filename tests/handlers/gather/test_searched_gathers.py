@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.features.catalog.catalog import make_catalog
 from scenes.scenes import item
-from support.lambda_functions import EXECUTION, Context, StateMachine
+from support.lambda_functions import StateMachine
 
 REQUEST: dict[str, Any] = {
     "sources": {"catalog": {"file": "s3://sources/catalogs/all.parquet", "assets": ["B2"], "area": "all"}},
@@ -38,10 +38,7 @@ def test_a_gather_is_gone_on_with_by_the_list_that_it_found(machine: StateMachin
     """Meanwhile the catalog names one scene less; the cube and the file beside it are of the first search."""
     put_catalog(machine, tmp_path / "first")
     verdict = machine.planned(REQUEST)
-    machine.shard.handler(
-        {"gather": verdict["gather"], "execution": EXECUTION, "tasks": [machine.manifest(verdict)[0]]},
-        Context(),
-    )
+    machine.fill(verdict, [machine.manifest(verdict)[0]])
     put_catalog(machine, tmp_path / "second", without="s3")
 
     again = machine.planned(REQUEST)
