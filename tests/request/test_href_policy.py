@@ -103,6 +103,7 @@ REFUSED = [
     Case("s3 folder", "s3://bucket/a/", "names a folder"),
     Case("hadoop", "s3a://bucket/a", "write s3://bucket/a"),
     Case("gdal path", "/vsis3/bucket/a.tif", "write s3://"),
+    Case("gdal's name of a page", "GTIFF_DIR:2:/data/a.tif", "only the first is read"),
     Case("gdal path in capitals", "/VSICURL/https://h.org/a.tif", "write s3://"),
     Case("gdal path behind dots", "/x/../vsis3/b/a.tif", "write s3://"),
     Case("gdal path behind slashes", "//vsis3/b/a.tif", "write s3://"),

@@ -55,6 +55,7 @@ _CONTAINER = re.compile(
 _HOST = re.compile(r"(?P<name>[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _GDAL_PREFIX = re.compile(r"/vsi\w*", re.IGNORECASE)
+_GDAL_IMAGE = re.compile(r"GTIFF_DIR:", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +292,8 @@ def _from_path(text: str, policy: HrefPolicy) -> str:
         raise ValueError(f"{text[:40]!r} is not an address; {_WRITE}")
     if _GDAL_PREFIX.match(text):
         raise ValueError(f"GDAL's /vsi... paths are not read; {_WRITE}")
+    if _GDAL_IMAGE.match(text):
+        raise ValueError("of a file with several images only the first is read; make a file of each of them")
     if text.startswith("/"):
         if "file" not in policy.schemes:
             raise ValueError(f"local files are not read here: {_on_a_disk(text)}")
