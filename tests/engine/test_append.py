@@ -307,7 +307,7 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
     """It is killed before each of its PUTs in turn. A process that starts anew knows only what is stored."""
     base = place(2, 4 if is_sharded else 2, is_sharded=is_sharded)
     base.gather(rows(0, 1, 2))
-    whole = copied(base)
+    whole = base.copy()
     old = base.digest()
     states = states_of_an_append(whole, rows(3, 4), monkeypatch)
     new = whole.digest()
@@ -329,7 +329,7 @@ def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pyt
     """It is refused if the files beside the arrays are the append's. The append can then go on."""
     base = place(2, 4)
     base.gather(rows(0, 1, 2))
-    whole = copied(base)
+    whole = base.copy()
     states = states_of_an_append(whole, rows(3, 4), monkeypatch)
     new = whole.digest()
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
@@ -359,7 +359,7 @@ def tried_again(
     first = {href: image for href, image in IMAGES.items() if href != "s3://b/1"}
     base = GrownPlace(images=first, request=place(2, 4, is_sharded=is_sharded).request)
     base.gather(rows(*range(6)))
-    whole = copied(base)
+    whole = base.copy()
     images: Any = whole.reader.images
     images["s3://b/1"] = IMAGES["s3://b/1"]
     return base, states_of_an_append(whole, rows(6), monkeypatch)
@@ -410,7 +410,7 @@ def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.
     """Before its commit, an append has replaced files beside the arrays. A damaged one is still told."""
     base = place(2, 4)
     base.gather(rows(0, 1, 2))
-    whole = copied(base)
+    whole = base.copy()
     *_, stopped = states_of_an_append(whole, rows(3, 4), monkeypatch)
     grown = GrownPlace(images=base.images, request=base.request)
     restore(grown, stopped)
@@ -663,8 +663,7 @@ async def read(grown: GrownPlace, key: str) -> bytes:
 
 def state_of(grown: GrownPlace) -> State:
     """Return everything that is stored."""
-    paths = [item["path"] for page in obstore.list(grown.store) for item in page]
-    return {path: bytes(obstore.get(grown.store, path).bytes()) for path in paths}, dict(grown.control.files)
+    return grown.contents(), dict(grown.control.files)
 
 
 def restore(grown: GrownPlace, state: State) -> None:
@@ -673,13 +672,6 @@ def restore(grown: GrownPlace, state: State) -> None:
     for path, content in objects.items():
         obstore.put(grown.store, path, content)
     grown.control.files.update(files)
-
-
-def copied(base: GrownPlace) -> GrownPlace:
-    """Return a copy of a place with its cube."""
-    copy = GrownPlace(images=base.images, request=base.request)
-    restore(copy, (state_of(base)[0], {}))
-    return copy
 
 
 def replace_x(east: float) -> Transform:

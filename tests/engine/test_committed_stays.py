@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, override
 
 import numpy as np
@@ -222,6 +223,16 @@ def test_late_finish_of_an_append_changes_nothing(at: tuple[str, str]) -> None:
     check_rows(grown, 0, 1, 2, 3, 4)
 
 
+@cache
+def grown_thrice() -> GrownPlace:
+    """Return a cube with three appends, which a compaction makes smaller."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+    for number in (3, 4, 5):
+        grown.append(rows(number))
+    return grown
+
+
 @pytest.mark.parametrize(
     "at",
     [
@@ -235,10 +246,7 @@ def test_late_finish_of_an_append_changes_nothing(at: tuple[str, str]) -> None:
 )
 def test_late_compaction_changes_nothing(at: tuple[str, str]) -> None:
     """It sleeps before one of its PUTs. Another compaction of the version is done, and an append as well."""
-    grown = place()
-    grown.gather(rows(0, 1, 2))
-    for number in (3, 4, 5):
-        grown.append(rows(number))
+    grown = grown_thrice().copy()
 
     async def whole() -> None:
         async def meanwhile() -> None:

@@ -163,6 +163,13 @@ class GrownPlace:
         keys = [item["path"] for page in obstore.list(self.store) for item in page]
         return {key: bytes(obstore.get(self.store, key).bytes()) for key in keys}
 
+    def copy(self) -> "GrownPlace":
+        """Return a place with a copy of the cube, for one test to change."""
+        copy = GrownPlace(images=self.images, request=self.request)
+        for key, content in self.contents().items():
+            obstore.put(copy.store, key, content)
+        return copy
+
     def open(self) -> xr.Dataset:
         """Open the cube like any user."""
         opened: xr.Dataset = xr.open_zarr(ObjectStore(self.store, read_only=True), chunks=None)
