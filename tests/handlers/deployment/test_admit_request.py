@@ -11,6 +11,7 @@ import pytest
 from handlers.deployment import admit_request
 from pixel_gather.core.model.source import Source
 from pixel_gather.io.lists.source_list import SourceList
+from support.api_bridge import told
 from support.lambda_functions import Context, StateMachine, cold_start
 
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, 40, 30]}}
@@ -43,11 +44,12 @@ def test_dry_run_stops_reading_a_list_before_it_answers(s3: Any, monkeypatch: py
     with cold_start(monkeypatch, "dry_run") as module:
         monkeypatch.setattr(admit_request, "named_sources", endless.named)
         given = WINDOW | {"sources": {"prefix": "s3://sources/landsat"}}
-        with pytest.raises(module.TooSlowError, match="submit the gather"):
-            module.deployment.run(module.planner.plan(given, left_s=2.0))
+        code, problem = told(module.app, "POST", "/plans", given, left_s=4.0)
         has_ended = endless.ended.is_set()
 
     assert has_ended
+    assert code == 504
+    assert "submit the gather" in problem["detail"]
 
 
 def test_plan_gather_refuses_a_list_that_takes_too_long(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
