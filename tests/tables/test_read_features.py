@@ -202,7 +202,12 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
     [
         ("a.csv", b"plot,a\n1,2\n", "there are no coordinates"),
         ("a.csv", b"plot,lon,lat\n", "there is no feature"),
-        ("a.csv", b"plot,lon,lat\n1,east,2\n", "a.csv: 'east' in column lon is no number"),
+        ("a.csv", b"plot,lon,lat\n1,east,2\n", "a.csv: 'east' in column lon is no number$"),
+        (
+            "a.csv",
+            b"plot;lon;lat\n1;10,5;2\n",
+            "'10,5' in column lon is no number; write a point and no comma",
+        ),
         ("a.csv", b"plot,lon,lat\n,1,2\n", "feature 1 has no id"),
         ("a.csv", b"plot,wkt\n1,POINT (1\n", "no WKT or WKB"),
         ("a.csv", b"plot,lon,lat,lat\n1,2,3,4\n", "two columns have the same name"),

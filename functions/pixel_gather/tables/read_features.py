@@ -280,7 +280,10 @@ def _number(value: Any, column: str, name: str) -> float:
     try:
         return np.nan if value is None or value == "" else float(value)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{str(value)[:60]!r} in column {column} is no number", field=name) from error
+        write = "; write a point and no comma in it" if "," in str(value) else ""
+        raise RequestError(
+            f"{str(value)[:60]!r} in column {column} is no number{write}", field=name
+        ) from error
 
 
 def _times(table: "Table", column: str, name: str) -> Integers:
