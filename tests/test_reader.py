@@ -15,6 +15,7 @@ from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.reader import CogReader
+from pixel_gather.io.store.object_store import Fetched
 
 HEADER: Final = Header(
     href="file:///a",
@@ -110,9 +111,10 @@ class _Reader:
         overview: int | None,
         cost: Cost,
         etag: str | None = None,
+        head: Fetched | None = None,
         packed_header: bytes | None = None,
     ) -> _Source:
-        del href, overview, packed_header
+        del href, overview, head, packed_header
         cost.requests += 1
         self.etags.append(etag)
         if isinstance(self.opens, Exception):

@@ -20,7 +20,7 @@ def tiff(pixels: np.ndarray[Any, Any] | None, **profile: Any) -> bytes:
             "blockxsize": 64, "blockysize": 64, "compress": "lzma", "interleave": "pixel", **profile,
         }  # fmt: skip
     with MemoryFile() as file:
-        with file.open(driver="GTiff", **profile) as dataset:
+        with file.open(**{"driver": "GTiff", **profile}) as dataset:
             if pixels is not None:
                 dataset.write(pixels)
         return bytes(file.read())

@@ -25,9 +25,9 @@ class Kind(IntEnum):
     REQUEST = 1
     """What to do: of GDAL, JSON; of Parquet, a `PAIR` of the rows of a batch and the bytes of the file."""
     BYTES = 2
-    """Answer to NEED. Empty as answer to PREFETCH."""
+    """Answer to NEED."""
     NO_BYTES = 3
-    """The ranges cannot be read. The parent knows why."""
+    """The range cannot be read. The parent knows why."""
     NEXT = 4
     """Asks for the next batch of a Parquet file."""
 
@@ -46,8 +46,6 @@ class Kind(IntEnum):
     """All rows or batches were sent."""
     FAILED = 17
     """What is wrong: of GDAL, JSON with the name of a status and a sentence; of Parquet, a text."""
-    PREFETCH = 18
-    """Pairs of u64: the ranges [start, stop) that GDAL will read soon."""
     TABLE = 19
     """An Arrow stream of one batch of a Parquet file. First comes one without rows, for its schema."""
 

@@ -19,7 +19,7 @@ from pixel_gather.io.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
-from pixel_gather.io.store.object_store import Ranges
+from pixel_gather.io.store.object_store import Fetched, Ranges
 
 if TYPE_CHECKING:
     from pixel_gather.io.gdal.reader import GdalReader
@@ -55,9 +55,15 @@ class FallBack(Protocol):
     """A source reader that can open a given version, and that has to be closed."""
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+        self,
+        href: str,
+        *,
+        overview: int | None,
+        cost: Cost,
+        etag: str | None = None,
+        head: Fetched | None = None,
     ) -> LevelledSource:
-        """Read a source's header, as ``ports.SourceReader``."""
+        """Read a source's header, as ``ports.SourceReader``. Its first bytes may be there already."""
 
     async def aclose(self) -> None:
         """Release its resources."""
@@ -102,8 +108,8 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         """
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost, packed_header=packed_header)
-        except UnsupportedError:
-            return await self._fall_back.open_(href, overview=overview, cost=cost)
+        except UnsupportedError as left:
+            return await self._fall_back.open_(href, overview=overview, cost=cost, head=left.head)
         return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
 
     async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
@@ -118,8 +124,8 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost)
             await opened.fetch_all_tiles()
-        except UnsupportedError:
-            await self._fall_back.open_(href, overview=overview, cost=cost)
+        except UnsupportedError as left:
+            await self._fall_back.open_(href, overview=overview, cost=cost, head=left.head)
             return None
         return opened.packed_header
 
@@ -133,14 +139,20 @@ class _GdalWhenNeeded:
         self._reader: GdalReader | None = None
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+        self,
+        href: str,
+        *,
+        overview: int | None,
+        cost: Cost,
+        etag: str | None = None,
+        head: Fetched | None = None,
     ) -> LevelledSource:
-        """Read a source's header, as ``ports.SourceReader``."""
+        """Read a source's header, as `FallBack`."""
         if self._reader is None:
             from pixel_gather.io.gdal.reader import GdalReader  # noqa: PLC0415 # see above
 
             self._reader = GdalReader(self._objects, settings=self._settings)
-        return await self._reader.open_(href, overview=overview, cost=cost, etag=etag)
+        return await self._reader.open_(href, overview=overview, cost=cost, etag=etag, head=head)
 
     async def aclose(self) -> None:
         """End GDAL's processes, if there are any."""

@@ -32,7 +32,7 @@ _SHARE_OF_MEMORY: Final = 4
 
 
 _MOST_BLOCKS: Final = 4096
-"""Most blocks whose offsets are looked up before a read."""
+"""Most blocks that are looked up before a read."""
 
 _ONE_USE_TOKEN: Final = 0
 """Token of a dataset that is opened for one use and never reused."""
@@ -119,12 +119,9 @@ class _Worker:
         row_nbytes = width * len(request["bands"]) * array_dtype(dataset).itemsize
         for start, stop in self._row_runs(dataset, row_off, row_off + height, row_nbytes):
             window = RasterioWindow(col_off, start, width, stop - start)
-            if self._opened is not None and dataset.driver == "GTiff":
-                ranges = _stored_ranges(dataset, window, request["bands"])
-                self._opened.content.prefetch([each for each in ranges if each is not None])
-                if None in ranges:  # if GDAL could not look a block up, it would now read zeros there
-                    self._close()
-                    dataset = self._dataset(request)
+            if dataset.driver == "GTiff" and not _are_stored(dataset, window, request["bands"]):
+                self._close()  # if GDAL could not look a block up, it would now read zeros there
+                dataset = self._dataset(request)
             rows = np.array([start - row_off, stop - row_off], dtype="<u8").tobytes()
             pixels = dataset.read(request["bands"], window=window)
             mask = read_mask(dataset, window, request["bands"]) if request["masked"] else None
@@ -172,13 +169,12 @@ class _Worker:
             self._opened = None
 
 
-def _stored_ranges(
-    dataset: Any, window: RasterioWindow, bands: Sequence[int]
-) -> list[tuple[int, int] | None]:
-    """Return the byte ranges of the TIFF blocks that a window touches. Empty for very many.
+def _are_stored(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> bool:
+    """Look up where the TIFF blocks of a window lie, unless they are very many.
 
-    They are fetched before GDAL reads. None stands for a block that is not stored, or that the header says
-    nothing about because it is cut off.
+    Returns:
+        Whether all of them are stored. Of a block that is not, the header may also say nothing, because it is
+        cut off.
 
     Raises:
         _UnplacedBlockError: The header does not say where a block lies.
@@ -188,15 +184,15 @@ def _stored_ranges(
     rows = range(window.row_off // block_height, -(-(window.row_off + window.height) // block_height))
     planes = bands[:1] if dataset.interleaving == Interleaving.pixel else bands
     if len(cols) * len(rows) * len(planes) > _MOST_BLOCKS:
-        return []
-    ranges: list[tuple[int, int] | None] = []
+        return True
+    are_stored = True
     for band, row, col in itertools.product(planes, rows, cols):
         offset = dataset.get_tag_item(f"BLOCK_OFFSET_{col}_{row}", "TIFF", bidx=band)
         nbytes = dataset.get_tag_item(f"BLOCK_SIZE_{col}_{row}", "TIFF", bidx=band)
         if offset == "0" and nbytes:
             raise _UnplacedBlockError
-        ranges.append((int(offset), int(offset) + int(nbytes)) if offset and nbytes else None)
-    return ranges
+        are_stored = are_stored and bool(offset and nbytes)
+    return are_stored
 
 
 def _classify(error: Exception) -> tuple[str, str]:

@@ -1,10 +1,12 @@
 """Read one version of an object block by block, in few requests."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Protocol
+from itertools import accumulate, pairwise
+from operator import itemgetter
+from typing import Final, Protocol
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
@@ -12,6 +14,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.store.object_store import Fetched
+
+_MOST_KEPT: Final = 160
+"""Most blocks that are kept between reads. The tile-parts of a Sentinel-2 band begin in 121."""
 
 
 class RangeReader(Protocol):
@@ -35,13 +40,25 @@ class PinnedObject:
     _kept: frozenset[int] = frozenset()
     _after_last_fetch: int = -1
     _ahead_nbytes: int = 0
+    _coming: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges that will be read soon, in the order of the file."""
 
     @classmethod
     async def open_(
-        cls, objects: RangeReader, href: str, *, etag: str | None, cost: Cost, settings: GdalSettings
+        cls,
+        objects: RangeReader,
+        href: str,
+        *,
+        etag: str | None,
+        cost: Cost,
+        settings: GdalSettings,
+        head: Fetched | None = None,
     ) -> "PinnedObject":
-        """Read the first bytes of the object and pin its version."""
-        fetched = await objects.get_range(href, 0, settings.first_read_nbytes, etag=etag, cost=cost)
+        """Read the first bytes of the object, unless they are there, and pin its version."""
+        if head is None or head.content.nbytes < min(settings.block_nbytes, head.object_nbytes):
+            fetched = await objects.get_range(href, 0, settings.first_read_nbytes, etag=etag, cost=cost)
+        else:
+            fetched = head
         pinned = cls(
             objects=objects,
             href=href,
@@ -51,7 +68,7 @@ class PinnedObject:
             settings=settings,
         )
         pinned._store(0, fetched.content)
-        pinned._after_last_fetch = -(-settings.first_read_nbytes // settings.block_nbytes)
+        pinned._after_last_fetch = len(pinned._blocks)
         return pinned
 
     @property
@@ -60,12 +77,14 @@ class PinnedObject:
         return self._blocks[0] if self._blocks else memoryview(b"")
 
     def keep(self) -> None:
-        """Keep all blocks that have been read so far: they hold the header."""
-        self._kept = frozenset(self._blocks)
+        """Keep all blocks that have been read so far, unless they are many: they hold the header."""
+        if len(self._blocks) <= _MOST_KEPT:
+            self._kept = frozenset(self._blocks)
 
     def trim(self) -> None:
         """Drop all blocks except those that `keep` has marked."""
         self._blocks = {index: block for index, block in self._blocks.items() if index in self._kept}
+        self._coming = []
 
     async def read(self, start: int, stop: int) -> bytes:
         """Return the range [start, stop), which lies in the object.
@@ -79,7 +98,8 @@ class PinnedObject:
                 href=self.href,
                 status=Status.UNSUPPORTED,
             )
-        await self._ensure([(start, stop)])
+        if any(index not in self._blocks for index in self._indices(start, stop)):
+            await self._ensure([(start, stop), *self._next_ranges(start)])
         size = self.settings.block_nbytes
         parts = []
         for index in self._indices(start, stop):
@@ -88,13 +108,22 @@ class PinnedObject:
         return b"".join(parts)
 
     async def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Fetch ranges that will be read soon, concurrently. If they are too large, fetch nothing.
+        """Fetch ranges that will be read soon, concurrently: as many as half of the cache holds.
+
+        The next ones are fetched when the first of them is read.
 
         Raises:
             SourceError: The bytes cannot be read.
         """
-        if sum(stop - start for start, stop in ranges) <= self.settings.max_cached_nbytes // 2:
-            await self._ensure(ranges)
+        self._coming = sorted(ranges)
+        await self._ensure(self._next_ranges(0))
+
+    def _next_ranges(self, start: int) -> list[tuple[int, int]]:
+        """Return the ranges that end after ``start`` and will be read next."""
+        first = bisect_right(self._coming, start, key=itemgetter(1))
+        sizes = accumulate(stop - start for start, stop in self._coming[first:])
+        most = self.settings.max_cached_nbytes // 2
+        return [each for each, nbytes in zip(self._coming[first:], sizes, strict=True) if nbytes <= most]
 
     async def _ensure(self, ranges: Sequence[tuple[int, int]]) -> None:
         wanted = sorted({index for start, stop in ranges for index in self._indices(start, stop)})
@@ -112,7 +141,10 @@ class PinnedObject:
         return range(start // size, -(-stop // size)) if stop > start else range(0)
 
     def _runs(self, missing: Sequence[int]) -> list[tuple[int, int]]:
-        """Join missing blocks into byte ranges to fetch. Read ahead where GDAL reads sequentially."""
+        """Join missing blocks into byte ranges to fetch.
+
+        Read ahead where GDAL reads sequentially, and nothing is known of what it will read.
+        """
         size = self.settings.block_nbytes
         borders = [missing[0]]
         for before, after in pairwise(missing):
@@ -120,7 +152,7 @@ class PinnedObject:
                 borders += [before + 1, after]
         borders.append(missing[-1] + 1)
         runs = [(first * size, stop * size) for first, stop in zip(borders[::2], borders[1::2], strict=True)]
-        if missing[0] == self._after_last_fetch:
+        if missing[0] == self._after_last_fetch and not self._coming:
             self._ahead_nbytes = min(max(2 * self._ahead_nbytes, size), self.settings.max_read_ahead_nbytes)
             runs[-1] = (runs[-1][0], runs[-1][1] + self._ahead_nbytes // size * size)
         else:

@@ -1,7 +1,5 @@
 """The only file that the child can read: seekable, with its bytes requested from the parent."""
 
-import struct
-from collections.abc import Sequence
 from typing import Any, Final, override
 
 from rasterio.abc import FileContainer
@@ -41,15 +39,6 @@ class RangedBytes:
             block = self._block(index)
             parts.append(block[max(start - index * size, 0) : stop - index * size])
         return b"".join(parts)
-
-    def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Have the parent fetch ranges concurrently that GDAL will read one by one."""
-        cut = [(start, min(stop, self.nbytes)) for start, stop in ranges if start < self.nbytes]
-        flat = [position for pair in cut for position in pair]
-        if flat and not self.has_failed:
-            self._channel.send(Kind.PREFETCH, struct.pack(f"<{len(flat)}Q", *flat))
-            kind, _ = self._channel.receive()
-            self.has_failed = kind is not Kind.BYTES
 
     def _ask(self, start: int, stop: int) -> bytes:
         """Request bytes that lie in the object."""

@@ -1,12 +1,12 @@
 """The fall-back reader: GDAL, in child processes that may crash."""
 
+import asyncio
 import itertools
 import json
 import signal
-import struct
 import time
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -25,6 +25,8 @@ from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, Child
 from pixel_gather.io.gdal.choose_driver import choose_driver
 from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.gdal.stored_ranges import find_stored_ranges
+from pixel_gather.io.store.object_store import Fetched
 
 _tokens = itertools.count(1)
 
@@ -42,6 +44,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         self._objects = objects
         self._settings = settings
         self._children = Children(settings)
+        self._ahead = asyncio.Semaphore(2 * settings.max_children)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -53,7 +56,13 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         await self._children.aclose()
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+        self,
+        href: str,
+        *,
+        overview: int | None,
+        cost: Cost,
+        etag: str | None = None,
+        head: Fetched | None = None,
     ) -> "GdalSource":
         """Read a source's header.
 
@@ -67,7 +76,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         read_s, decode_s = cost.read_s, cost.decode_s
         try:
             pinned = await PinnedObject.open_(
-                self._objects, href, etag=etag, cost=cost, settings=self._settings
+                self._objects, href, etag=etag, cost=cost, settings=self._settings, head=head
             )
             session = _Session(
                 token=next(_tokens),
@@ -75,6 +84,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
                 driver=choose_driver(pinned.start, href=href),
                 overview=overview,
                 children=self._children,
+                ahead=self._ahead,
             )
             header = await session.open_()
             pinned.keep()
@@ -190,6 +200,12 @@ class _Session:
     driver: str
     overview: int | None
     children: Children
+    ahead: asyncio.Semaphore
+    """Held by sources whose tiles are in memory: two for each child, one to fetch and one to read."""
+
+    size: tuple[int, int] = (0, 0)
+    """Width and height of what is read, once it is open."""
+
     n_overviews: int = 0
     """Overviews of the whole file, once it is open at full resolution."""
 
@@ -207,6 +223,7 @@ class _Session:
         await self._converse({"op": "open"}, on_frame)
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
         self.n_overviews = answer.pop("n_overviews")
+        self.size = answer["width"], answer["height"]
         answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
         meanings = answer.pop("meanings")
         return Header(
@@ -255,11 +272,28 @@ class _Session:
 
         window = (part.col_off, part.row_off, part.width, part.height)
         try:
-            await self._converse(
-                {"op": "read", "window": window, "bands": list(bands), "masked": masked}, on_frame
-            )
+            with self._reading():
+                ranges = await find_stored_ranges(
+                    self.pinned, self.driver, part, bands, size=self.size, masked=masked
+                )
+                self.pinned.keep()
+            async with self.ahead:
+                with self._reading():
+                    await self.pinned.prefetch(ranges)
+                await self._converse(
+                    {"op": "read", "window": window, "bands": list(bands), "masked": masked}, on_frame
+                )
         finally:
             self.pinned.trim()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Count the seconds as those of reading."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.pinned.cost.read_s += time.perf_counter() - started
 
     async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
         """Send one request and serve the child's reads. Other frames are passed to ``on_frame``."""
@@ -291,13 +325,13 @@ class _Session:
         failure: SourceError | None = None
         while True:
             kind, nbytes = await child.receive()
-            if kind in (Kind.NEED, Kind.PREFETCH):
-                flat = struct.unpack(f"<{nbytes // 8}Q", await child.take(nbytes))
-                ranges = list(zip(flat[::2], flat[1::2], strict=True))
-                if not all(start <= stop <= self.pinned.nbytes for start, stop in ranges):
+            if kind is Kind.NEED:
+                start, stop = PAIR.unpack(await child.take(PAIR.size))
+                if not start <= stop <= self.pinned.nbytes:
                     raise ChildDiedError("requested bytes beyond the object's end")
                 try:
-                    content = await self._fetch(kind, ranges)
+                    with self._reading():
+                        content = await self.pinned.read(start, stop)
                 except SourceError as error:
                     failure = failure or error
                     await child.send(Kind.NO_BYTES)
@@ -308,17 +342,6 @@ class _Session:
                 return failure or self._error(told["reason"], Status[told["status"]])
             elif await on_frame(child, kind, nbytes):
                 return failure
-
-    async def _fetch(self, kind: Kind, ranges: list[tuple[int, int]]) -> bytes:
-        started = time.perf_counter()
-        try:
-            if kind is Kind.PREFETCH:
-                await self.pinned.prefetch(ranges)
-                return b""
-            ((start, stop),) = ranges
-            return await self.pinned.read(start, stop)
-        finally:
-            self.pinned.cost.read_s += time.perf_counter() - started
 
     def _error(self, reason: str, status: Status) -> SourceError:
         return SourceError(reason, href=self.pinned.href, status=status)

@@ -117,7 +117,11 @@ class GeoTiffReader:
             known = self.parsed_headers.find(file, overview)
             if known is not None:
                 return known
-            return await file.parsed(lambda: self._parse_anew(file, overview))
+            try:
+                return await file.parsed(lambda: self._parse_anew(file, overview))
+            except UnsupportedError as left:
+                left.head = head
+                raise
         finally:
             cost.open_s += perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
