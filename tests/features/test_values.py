@@ -225,6 +225,19 @@ def test_scaled_pixels_are_what_those_of_each_source_stand_for(tmp_path: Path) -
     assert replay(tmp_path / "cube").counts == {"same": 6}
 
 
+def test_complex_numbers_are_never_scaled(tmp_path: Path) -> None:
+    """Half of each number would be lost. The source is unlike the cube, and the reason says what to do."""
+    pixels = reflectances().astype("complex64") * (1 + 2j)
+    request = REQUEST | {"values": "scaled", "sources": [write(tmp_path, "complex", pixels, nodata=None)]}
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    assert gathered.report.n_failed == 1
+    assert cube["status"].values.tolist() == [Status.UNLIKE]
+    assert np.isnan(cube["band_1"].values).all()
+
+
 def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:
     """Masked pixels and those outside of a source are NaN; the mask keeps its dtype."""
     processed, classes = reflectances(), np.random.default_rng(4).integers(1, 5, (SIDE, SIDE), dtype="uint8")
