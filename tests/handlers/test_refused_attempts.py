@@ -199,7 +199,7 @@ def _is_refused(app: Any, request: Any) -> bool:
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_address_of_another_is_refused_wherever_it_stands(submit: Any, address: str) -> None:
-    """It is refused as a source, as a list, as a catalog, as items and as a header index."""
+    """It is refused as a source, a list, a catalog, items, a table of chips and a header index."""
     scenes = {"assets": ["red"], "area": "all"}
     window = {"window": "centre"}
     sound = {"sources": ["s3://sources/a.tif"], **window}
@@ -208,6 +208,8 @@ def test_an_address_of_another_is_refused_wherever_it_stands(submit: Any, addres
     assert _is_refused(submit, {"sources": {"list": address}, **window})
     assert _is_refused(submit, {"sources": {"catalog": {"file": address, **scenes}}, **window})
     assert _is_refused(submit, {"sources": {"stac": {"items": address, **scenes}}, **window})
+    chips = {"sources": ["s3://sources/a.tif"], "windows": {"table": address, "size": [8, 8]}}
+    assert _is_refused(submit, chips)
     if address != "s3://cubes/out/other.zarr/zarr.json":
         assert _is_refused(submit, sound | {"index": address})
     with pytest.raises(RequestError):
@@ -240,7 +242,10 @@ def test_a_cube_is_named_and_not_placed(submit: Any, name: str) -> None:
 
 def test_a_sound_request_gets_as_far_as_its_start(submit: Any) -> None:
     """So the refusals above are due to what they try."""
-    code, problem = told(submit, "POST", "/gathers", {"sources": ["s3://sources/a.tif"], "window": "centre"})
+    sources = {"sources": ["s3://sources/a.tif"]}
+    chips = {"windows": {"table": "s3://sources/chips.csv", "size": [8, 8]}}
 
-    assert code == 500
+    for window in ({"window": "centre"}, chips):
+        code, problem = told(submit, "POST", "/gathers", sources | window)
+        assert code == 500
     assert problem["type"].endswith("internal_error")

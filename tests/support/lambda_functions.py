@@ -85,8 +85,11 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
         if hasattr(module, "worker"):
             module.worker.deployment.run(module.worker.aclose())
             module.worker.deployment.close()
-        if hasattr(module, "planner"):
-            module.deployment.run(module.planner.readers.aclose())
+        readers = getattr(module, "readers", None) or getattr(
+            getattr(module, "planner", None), "readers", None
+        )
+        if readers is not None:
+            module.deployment.run(readers.aclose())
         if hasattr(module, "deployment"):
             module.deployment.close()
         sys.modules.pop(module_name, None)

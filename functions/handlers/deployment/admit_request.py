@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from handlers.deployment.policy import (
-    check_append,
     check_index,
     check_list,
-    check_sources,
+    check_places,
     list_policy,
     source_policy,
 )
@@ -52,12 +51,7 @@ def admit(request: GatherRequest, settings: Settings) -> GatherRequest:
     Raises:
         RequestError: The request names sources that this deployment may not read.
     """
-    check_sources(request.sources, settings)
-    check_append(request)
-    if request.windows is not None:
-        check_list(request.windows.table, settings, field=TABLE_FIELD)
-    if request.index is not None:
-        check_index(request.index, settings)
+    check_places(request, settings)
     limits = request.limits.within(Limits.model_validate(settings.limits))
     if request.limits.workers is None:
         limits = limits.model_copy(update={"workers": None})

@@ -50,6 +50,20 @@ def index_policy(settings: Settings) -> HrefPolicy:
     )
 
 
+def check_places(request: "GatherRequest", settings: Settings) -> None:
+    """Refuse a request that names places which this deployment does not read, or no cube to append to.
+
+    Raises:
+        RequestError: One is refused. The message names the field.
+    """
+    check_sources(request.sources, settings)
+    check_append(request)
+    if request.windows is not None:
+        check_list(request.windows.table, settings, field="windows.table")
+    if request.index is not None:
+        check_index(request.index, settings)
+
+
 def check_sources(sources: "Sources", settings: Settings) -> None:
     """Refuse hrefs, lists and prefixes that this deployment does not read.
 

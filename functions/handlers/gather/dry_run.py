@@ -57,5 +57,6 @@ def app_of(deployment: Deployment, readers: Readers, logger: Logger) -> Resolver
 
 logger = Logger()
 deployment = Deployment(Settings.from_environment())
-app = app_of(deployment, Readers(deployment, holds_a_shard=False), logger)
+readers = Readers(deployment, holds_a_shard=False)
+app = app_of(deployment, readers, logger)
 handler = handler_of(app, logger)

@@ -9,7 +9,7 @@ from aws_lambda_powertools import Logger
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
 from handlers.api.resolver import Resolver, api_address, handler_of, read_body, read_flag
-from handlers.deployment.policy import check_append, check_index, check_sources
+from handlers.deployment.policy import check_places
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from handlers.gather.uploads import lend_place
@@ -27,13 +27,10 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     @app.serve("submitGather")
     def submit() -> tuple[dict[str, Any], int]:
         request = parse_request(read_body(app))
-        check_sources(request.sources, plane.settings)
-        if request.index is not None:
-            check_index(request.index, plane.settings)
+        check_places(request, plane.settings)
         if read_flag(app, "force"):
             request = with_random_name(request)
         executions = replace(plane.executions, links_from=api_address(app.current_event.raw_event))
-        check_append(request)
         name = execution_name(request, day=datetime.now(UTC).date().isoformat())
         is_append = request.output.append_to is not None
         gather = executions.submit(request.to_json(), name=name, again=is_append)
