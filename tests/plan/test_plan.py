@@ -322,7 +322,7 @@ def test_plan_cube_plans_on_where_one_source_has_an_unknown_crs() -> None:
     """If PROJ cannot transform to the CRS of one source, only that source fails."""
     projector = FakeProjector(unknown=frozenset({"LOCAL"}))
     odd = like(crs="LOCAL", transform=UTM.shifted(1, 1))
-    window = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
+    window = {"point": [500_055, 4_599_945], "crs": "EPSG:3857"}
 
     for first, second in ((odd, A), (A, odd)):
         plan = planned(reader_of(a=first, b=second), hrefs("a", "b"), projector=projector, window=window)

@@ -258,7 +258,7 @@ def test_read_shard_gives_each_failure_its_code(case: Case) -> None:
     """Every failure of a reader or of a header gets its status and a reason."""
     reader = FakeReader({"a": A, "x": case.image})
     table = table_of("a", "x")
-    window: Any = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
+    window: Any = {"point": [500_055, 4_599_945], "crs": "EPSG:3857"}
     if case.id == "other tiles elsewhere":
         window = "centre"
     plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=window)
@@ -562,7 +562,7 @@ def test_read_shard_reads_the_header_where_the_entry_is_unfit(*, is_broken: bool
     """The reader cannot use the entry, or the window cannot be placed by it."""
     entries, name = known(FakeImage(pixels=A, header={"crs": "LOCAL"}))
     reader, table = FakeReader({"a": A}, entries={} if is_broken else entries), table_of("a")
-    plan = planned(reader, table, window={"point": [500_055, 4_599_945], "crs": "EPSG:4326"})
+    plan = planned(reader, table, window={"point": [500_055, 4_599_945], "crs": "EPSG:3857"})
     projector = FakeProjector(unknown=frozenset({"LOCAL"}))
 
     _, ((outcome,),) = read(plan, table, reader, projector=projector, packed_headers=[[name]])
