@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 import rasterio
+import tifffile
 import xarray as xr
 import zarr
 from click.testing import CliRunner
@@ -134,6 +135,31 @@ def test_geotiffs_of_long_integers_have_their_nodata(tmp_path: Path) -> None:
     with rasterio.open(path) as file:
         assert file.nodata == 4
         assert not file.read_masks(1).any()
+        assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodata"), [("int64", -(2**63)), ("uint64", 2**64 - 1), ("int64", 2**62 + 5), ("int64", 10**17)]
+)
+def test_geotiffs_of_long_integers_have_every_digit_of_their_nodata(
+    tmp_path: Path, dtype: str, nodata: int
+) -> None:
+    """GDAL reads an integer, so the text of a float would be another value: -9 of -9.2e+18."""
+    pixels = np.arange(256, dtype=dtype).reshape(16, 16)
+    pixels[3, 3] = nodata
+    scaled = '<GDALMetadata><Item name="SCALE" sample="0" role="scale">0.5</Item></GDALMetadata>'
+    texts = {42112: scaled, 42113: str(nodata)}
+    tags = [(tag, 2, len(text) + 1, text, True) for tag, text in texts.items()]
+    source = tmp_path / "a.tif"
+    tifffile.imwrite(source, pixels, photometric="minisblack", tile=(16, 16), metadata=None, extratags=tags)
+
+    (path,) = export(_gathered(tmp_path, [str(source)]), to=tmp_path / "x.tif")
+
+    with rasterio.open(path) as file, rasterio.open(source) as expected:
+        window = ((0, file.height), (0, file.width))
+        np.testing.assert_array_equal(file.read_masks(1), expected.read_masks(1, window=window))
+        np.testing.assert_array_equal(file.read(1), expected.read(1, window=window))
+        assert (file.nodata, file.scales, file.descriptions) == (expected.nodata, (0.5,), ("band_1",))
         assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 

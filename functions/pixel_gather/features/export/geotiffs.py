@@ -1,6 +1,7 @@
 """Writes each row of a cube as one Cloud Optimized GeoTIFF, with its measurements as bands."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -72,6 +73,7 @@ def _write(
     transform = _value_of_all_bands(
         "transform", row.row, {name: each.transform for name, each in told.items()}
     )
+    nodata = _nodata(row.row, {name: each.nodata for name, each in told.items()})
     height, width = row.pixels[0].shape
     with MemoryFile(ext=".tif") as cog:
         with MemoryFile() as plain:
@@ -81,7 +83,7 @@ def _write(
                 height=height,
                 count=len(scaling),
                 dtype=str(row.pixels[0].dtype),
-                nodata=_nodata(row.row, {name: each.nodata for name, each in told.items()}),
+                nodata=nodata,
                 crs=crs,
                 transform=None if transform is None else Affine(*transform),
                 BIGTIFF="IF_SAFER",
@@ -96,8 +98,26 @@ def _write(
             # a mean of classes is no class
             are_classes = any(has_classes(name, meanings[name]) for name in scaling)
             options = {"overview_resampling": "mode"} if are_classes else {}
-            copy(plain.name, cog.name, driver="COG", compress="deflate", **options)
+            exact = plain.name if _is_exact(nodata) else _with_nodata(plain.name, nodata)
+            copy(exact, cog.name, driver="COG", compress="deflate", **options)
         path.write_bytes(cog.getbuffer())
+
+
+def _is_exact(nodata: complex | None) -> bool:
+    """Tell whether rasterio writes a nodata value as it is: it makes a float of it, and GDAL 17 digits."""
+    return not isinstance(nodata, int | np.integer) or f"{float(nodata):.17g}" == str(nodata)
+
+
+def _with_nodata(name: str, nodata: complex | None) -> str:
+    """Return a VRT of a file with another nodata value, to the last digit."""
+    from rasterio.io import MemoryFile  # noqa: PLC0415 # as above
+    from rasterio.shutil import copy  # noqa: PLC0415 # as above
+
+    with MemoryFile(ext=".vrt") as vrt:
+        copy(name, vrt.name, driver="VRT")
+        text = vrt.read().decode()
+    text = re.sub(r"<NoDataValue>[^<]*<", f"<NoDataValue>{nodata}<", text)
+    return re.sub(r'relativeToVRT="1">[^<]*<', f'relativeToVRT="0">{name}<', text)
 
 
 def _tell_meaning(file: Any, band: int, meaning: BandMeaning) -> None:
