@@ -38,7 +38,7 @@ def of_zones(service: Service, **more: Any) -> dict[str, Any]:
         (of_zones, {}),
         (of_zones, {"statistics": "median,p90", "coverage": "touched"}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_tables_by_a_deployment_are_those_of_this_process(
     service: Service, tmp_path: Path, of_kind: Callable[..., dict[str, Any]], more: dict[str, Any]
