@@ -15,6 +15,9 @@ HEAD: Final = struct.Struct("<BQ")
 PAIR: Final = struct.Struct("<QQ")
 """The range [start, stop) of a file, or of rows."""
 
+PLACE: Final = struct.Struct("<Q")
+"""First byte of a range."""
+
 LARGEST_FRAME_NBYTES: Final = 1 << 40
 """Longer than any valid frame. A longer one means that the child is broken."""
 
@@ -30,6 +33,8 @@ class Kind(IntEnum):
     """The range cannot be read. The parent knows why."""
     NEXT = 4
     """Asks for the next batch of a Parquet file."""
+    AHEAD = 5
+    """A u64, and bytes from there on of the file that the next request is about."""
 
     READY = 11
     """The child has started."""

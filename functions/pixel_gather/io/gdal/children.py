@@ -33,6 +33,9 @@ _GDAL_OPTIONS: Final = {
     "PROJ_NETWORK": "OFF",
 }
 
+_JOINED_NBYTES: Final = 2**20
+"""A frame up to this size is copied, so that it is sent by one call."""
+
 
 class ChildError(Exception):
     """The child cannot be used any more."""
@@ -68,8 +71,8 @@ class Child:
         """Send one frame."""
         loop = asyncio.get_running_loop()
         nbytes = sum(len(part) for part in parts)
-        await self._await_in_time(loop.sock_sendall(self.channel, HEAD.pack(kind, nbytes)))
-        for part in parts:
+        head = HEAD.pack(kind, nbytes)
+        for part in [b"".join([head, *parts])] if nbytes <= _JOINED_NBYTES else [head, *parts]:
             await self._await_in_time(loop.sock_sendall(self.channel, part))
 
     async def receive(self) -> tuple[Kind, int]:

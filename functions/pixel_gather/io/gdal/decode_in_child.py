@@ -22,7 +22,7 @@ from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
 
 from pixel_gather.io import child_process
-from pixel_gather.io.child_channel import Channel, Kind
+from pixel_gather.io.child_channel import PLACE, Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
 from pixel_gather.io.gdal.describe import array_dtype, describe, meanings, nodata_in
 from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
@@ -77,9 +77,11 @@ class _Worker:
         self._channel = channel
         self._limits = limits_
         self._opened: _Opened | None = None
+        self._ahead: Sequence[tuple[int, memoryview]] = ()
 
-    def answer(self, request: dict[str, Any]) -> None:
-        """Serve one request. Any error is sent to the parent."""
+    def answer(self, request: dict[str, Any], ahead: Sequence[tuple[int, memoryview]]) -> None:
+        """Serve one request, with bytes of its file. Any error is sent to the parent."""
+        self._ahead = ahead
         child_process.limit_cpu(self._limits.cpu_s)
         try:
             if request["op"] == "open":
@@ -90,8 +92,10 @@ class _Worker:
             self._close()
             status, reason = _classify(error)
             self._channel.send(Kind.FAILED, json.dumps({"status": status, "reason": reason}).encode())
-        if self._opened is not None and self._opened.content.has_failed:
-            self._close()  # GDAL may have cached results of missing bytes
+        if self._opened is not None:
+            self._opened.content.ahead = ()
+            if self._opened.content.has_failed:
+                self._close()  # GDAL may have cached results of missing bytes
 
     def _open(self, request: dict[str, Any]) -> None:
         sizes, of_full = [], {}
@@ -152,9 +156,11 @@ class _Worker:
     def _dataset(self, request: dict[str, Any]) -> Any:
         """Return the open dataset of a request."""
         if self._opened is not None and self._opened.token == request["token"] != _ONE_USE_TOKEN:
+            self._opened.content.ahead = self._ahead
             return self._opened.dataset
         self._close()
         content = RangedBytes(self._channel, nbytes=request["nbytes"], block_nbytes=self._limits.block_nbytes)
+        content.ahead = self._ahead
         options = {} if request["overview"] is None else {"overview_level": request["overview"]}
         dataset = rasterio.open(NAME, driver=request["driver"], opener=OneFile(content), **options)
         self._opened = _Opened(token=request["token"], content=content, dataset=dataset)
@@ -228,9 +234,15 @@ def main() -> None:
         worker = _Worker(channel, settings)
         os.dup2(null, 2)  # nobody reads what libraries print from now on
         channel.send(Kind.READY)
+        ahead: list[tuple[int, memoryview]] = []
         while True:
-            _, payload = channel.receive()
-            worker.answer(json.loads(bytes(payload)))
+            kind, payload = channel.receive()
+            if kind is Kind.AHEAD:
+                (start,) = PLACE.unpack_from(payload)
+                ahead.append((start, memoryview(payload)[PLACE.size :]))
+            else:
+                worker.answer(json.loads(bytes(payload)), ahead)
+                ahead = []
 
 
 def read_mask(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> np.ndarray[Any, Any] | None:

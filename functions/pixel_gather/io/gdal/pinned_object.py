@@ -2,9 +2,9 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from typing import Final, Protocol
 
@@ -85,6 +85,20 @@ class PinnedObject:
         """Drop all blocks except those that `keep` has marked."""
         self._blocks = {index: block for index, block in self._blocks.items() if index in self._kept}
         self._coming = []
+
+    def runs(self) -> Iterator[tuple[int, bytes]]:
+        """Yield where runs of cached blocks begin, and their bytes, in the order of the file.
+
+        It ends before there are more bytes than one request may fetch.
+        """
+        left = self.settings.max_request_nbytes // self.settings.block_nbytes
+        places = enumerate(sorted(self._blocks)[:left])
+        for _, run in groupby(places, key=lambda place: place[1] - place[0]):
+            indices = [index for _, index in run]
+            yield (
+                indices[0] * self.settings.block_nbytes,
+                b"".join(self._blocks[index] for index in indices),
+            )
 
     async def read(self, start: int, stop: int) -> bytes:
         """Return the range [start, stop), which lies in the object.

@@ -1,5 +1,8 @@
 """The only file that the child can read: seekable, with its bytes requested from the parent."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final, override
 
 from rasterio.abc import FileContainer
@@ -25,12 +28,19 @@ class RangedBytes:
         self._block_nbytes = block_nbytes
         self._blocks: dict[int, bytes] = {}
         self.nbytes = nbytes
+        self.ahead: Sequence[tuple[int, memoryview]] = ()
+        """Where ranges begin that came with the request, and their bytes, in the order of the file."""
+
         self.has_failed = False
         """Whether some bytes could not be read. GDAL's results are then worthless."""
 
     def read(self, start: int, stop: int) -> bytes:
         """Return bytes [start, stop), cut at the object's end."""
         start, stop = min(start, self.nbytes), min(stop, self.nbytes)
+        if place := bisect_right(self.ahead, start, key=itemgetter(0)):
+            first, content = self.ahead[place - 1]
+            if stop <= first + content.nbytes:
+                return bytes(content[start - first : stop - first])
         size = self._block_nbytes
         if stop - start > size:
             return self._ask(start, stop)

@@ -20,21 +20,39 @@ from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Transform, Window
-from pixel_gather.io.child_channel import PAIR, Kind
+from pixel_gather.io.child_channel import PAIR, PLACE, Kind
 from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
 from pixel_gather.io.gdal.choose_driver import choose_driver
 from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.gdal.stored_ranges import find_stored_ranges
+from pixel_gather.io.gdal.stored_ranges import Range, find_stored_ranges
 from pixel_gather.io.store.object_store import Fetched
 
 _tokens = itertools.count(1)
+
+_SMALL_NBYTES: Final = 2**20
 
 _CRASHED: Final = ("GDAL crashed on it", Status.CORRUPT)
 _OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
     signal.SIGXCPU: ("GDAL used up its CPU time on it", Status.TIMED_OUT),
     signal.SIGKILL: ("GDAL's process was killed, as a system short of memory does", Status.UNSUPPORTED),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Held by sources whose tiles are in memory: one is fetched while another one is read.
+
+    A small window is read in some milliseconds, and fetched in more. So many are fetched at one time.
+    """
+
+    small: asyncio.Semaphore
+    large: asyncio.Semaphore
+
+    def of(self, ranges: Sequence[Range]) -> asyncio.Semaphore:
+        """Return which of the two a window with these tiles needs."""
+        nbytes = sum(stop - start for start, stop in ranges)
+        return self.small if nbytes <= _SMALL_NBYTES else self.large
 
 
 class GdalReader(AbstractAsyncContextManager["GdalReader"]):
@@ -44,7 +62,10 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         self._objects = objects
         self._settings = settings
         self._children = Children(settings)
-        self._ahead = asyncio.Semaphore(2 * settings.max_children)
+        self._places = _Places(
+            small=asyncio.Semaphore(16 * settings.max_children),
+            large=asyncio.Semaphore(2 * settings.max_children),
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -84,7 +105,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
                 driver=choose_driver(pinned.start, href=href),
                 overview=overview,
                 children=self._children,
-                ahead=self._ahead,
+                places=self._places,
             )
             header = await session.open_()
             pinned.keep()
@@ -200,9 +221,7 @@ class _Session:
     driver: str
     overview: int | None
     children: Children
-    ahead: asyncio.Semaphore
-    """Held by sources whose tiles are in memory: two for each child, one to fetch and one to read."""
-
+    places: _Places
     size: tuple[int, int] = (0, 0)
     """Width and height of what is read, once it is open."""
 
@@ -277,7 +296,7 @@ class _Session:
                     self.pinned, self.driver, part, bands, size=self.size, masked=masked
                 )
                 self.pinned.keep()
-            async with self.ahead:
+            async with self.places.of(ranges):
                 with self._reading():
                     await self.pinned.prefetch(ranges)
                 await self._converse(
@@ -296,7 +315,10 @@ class _Session:
             self.pinned.cost.read_s += time.perf_counter() - started
 
     async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
-        """Send one request and serve the child's reads. Other frames are passed to ``on_frame``."""
+        """Send what is cached and one request, and serve the child's reads.
+
+        Other frames are passed to ``on_frame``.
+        """
         whole = {
             **request,
             "token": self.token,
@@ -307,6 +329,8 @@ class _Session:
         try:
             async with self.children.child(self.token) as child:
                 child.holds = self.token
+                for start, content in self.pinned.runs():
+                    await child.send(Kind.AHEAD, PLACE.pack(start), content)
                 await child.send(Kind.REQUEST, json.dumps(whole).encode())
                 failure = await self._serve(child, on_frame)
                 self.pinned.cost.decode_s += child.waited_s
