@@ -202,7 +202,10 @@ FAULTS: Final = (
         "test_finished_cubes_hold_the_pixels_that_they_say_they_hold",
     ),
     _fault(
-        "finish runs twice", "the same result", _HANDLERS, "test_finish_gather_twice_gives_the_same_result"
+        "finish runs twice",
+        "the same result",
+        _WHOLE_GATHERS,
+        "test_finish_gather_of_a_complete_cube_returns_its_report",
     ),
     _fault(
         "the cube was removed, and the old gather is finished",
