@@ -14,6 +14,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather_cli.with_options import with_options
 
 
@@ -550,11 +551,16 @@ def read_geojson(file: str) -> Any:
         RequestError: It cannot be read, or holds no JSON.
     """
     try:
-        return json.loads(Path(in_home(file)).read_text(encoding="utf-8"))
+        return json.loads(_read_text(in_home(file)))
     except OSError as error:
         raise RequestError(f"{file} cannot be read: {error.strerror}", field="--geojson") from error
     except ValueError as error:
         raise RequestError(f"{file} is no GeoJSON file: {error}", field="--geojson") from error
+
+
+def _read_text(file: str) -> str:
+    with open_given_file(file) as opened:
+        return opened.read().decode()
 
 
 def stores_of(options: dict[str, Any]) -> StoreSettings:
@@ -622,7 +628,7 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 # 12 ms that options alone do not need
 
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else _read_text(file)
         given = yaml.load(text, Loader=_loader(yaml))  # noqa: S506 # a safe loader, stricter
     except UnicodeDecodeError as error:
         raise _no_request("this is no text: a REQUEST is written in YAML or JSON", file) from error

@@ -306,7 +306,7 @@ def test_get_range_tells_what_is_wrong_with_a_local_path(tmp_path: Path) -> None
             get(f"file://{tmp_path / name}")
 
         assert caught.value.status is expected
-    with pytest.raises(SourceError):
+    with pytest.raises(SourceError, match="it is a folder; only regular files are read"):
         get(f"file://{tmp_path}")
 
 

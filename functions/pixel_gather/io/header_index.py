@@ -129,7 +129,9 @@ def read_index(
         raise RequestError(str(error).removeprefix(f"{error.field}: "), field=FIELD) from error
     with closing(file):
         if not file.seekable():
-            raise RequestError("the index is gzipped; Parquet is read from its end", field=FIELD)
+            raise RequestError(
+                "the index is gzipped, or comes through a pipe; Parquet is read from its end", field=FIELD
+            )
         with parquet_errors("the index is damaged", field=FIELD, check=check):
             if file.peek(len(PARQUET_MAGIC))[: len(PARQUET_MAGIC)] != PARQUET_MAGIC:
                 raise RequestError(f"this is no Parquet, so no header index; {_ONE}", field=FIELD)

@@ -27,6 +27,7 @@ from pixel_gather.in_process.places import href_here
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.store.object_store import Objects, StoreSettings, split_href
 from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"
@@ -147,7 +148,7 @@ def _open_list(path: str, what: str) -> Iterator[io.BufferedIOBase]:
             yield kept
         return
     try:
-        file = Path(path).open("rb")  # noqa: SIM115 # closed below
+        file = open_given_file(path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise RequestError(f"the {what} cannot be read: {reason} ({path})", field=_name_of(path)) from error

@@ -28,6 +28,7 @@ from pixel_gather.io.store.exit_wait import wait_for_native_threads
 from pixel_gather.io.store.hedge_policy import HedgeSettings
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.io.store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
+from pixel_gather.io.store.regular_file import why_no_file
 from pixel_gather.io.store.signing import Containers, Signing
 from pixel_gather.io.store.store_error_status import EMPTY, classify_store_error
 
@@ -252,6 +253,8 @@ class Objects:
         """
         wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
         root, path = split_href(href)
+        if root == "file://" and (why := why_no_file(f"/{path}")) is not None:
+            raise SourceError(why, href=href, status=Status.MISSING)
         back_end = self._opened(root, href)
         failures = Counter[str]()
         while True:

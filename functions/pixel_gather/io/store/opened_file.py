@@ -14,6 +14,7 @@ from pixel_gather.core.errors import GatherError, RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.store.object_store import Objects, split_href
 from pixel_gather.io.store.ranged_file import RangedFile
+from pixel_gather.io.store.regular_file import open_given_file
 
 STDIN: Final = "-"
 _BLOCK_NBYTES: Final = 4 << 20
@@ -60,12 +61,13 @@ def open_list_file(
     root, path = split_href(place)
     name = PurePosixPath(path).name
     try:
-        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects, check)  # noqa: SIM115, PTH123 # the caller closes it
+        raw = open_given_file(f"/{path}") if root == "file://" else _open_remote(place, objects, check)
         return _gunzipped(name, raw)
     except (OSError, SourceError) as error:
         check()
         if isinstance(error, IsADirectoryError):
-            reason = "it is a folder: pixel-gather ls makes a list of it; run and plan take it by --prefix"
+            makes = "pixel-gather ls makes a list of it; run and plan take it by --prefix"
+            reason = f"it is a folder: {makes if what == 'list' else 'name a file in it'}"
         else:
             reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
             if "*" in name and what == "list":
