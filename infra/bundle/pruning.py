@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-_CODECS: Final = "blosc|deflate|imcd|jpegxl|lzma|zfp|zlib|zstd"
+_CODECS: Final = "blosc|deflate|imcd|jpeg8|jpegxl|lzma|zfp|zlib|zstd"
 """imagecodecs' modules behind the names that ``pixel_gather`` calls; ``imcd`` holds its own codecs: delta,
 floatpred, LZW and PackBits; GDAL as rasterio brings it has no JPEG XL. ``imagecodecs.zarr`` loads zlib."""
 
 _CODEC_LIBRARIES: Final = (
-    "blosc|brotli(common|dec|enc)|deflate|gomp|jxl(_cms|_threads)?|lcms2|lz4|lzma|snappy|zfp|zstd"
+    "blosc|brotli(common|dec|enc)|deflate|gomp|jpeg|jxl(_cms|_threads)?|lcms2|lz4|lzma|snappy|zfp|zstd"
 )
 """The libraries of those modules. Blosc needs LZ4, Snappy and zstd; JPEG XL (7.5 MB) Brotli and lcms2."""
 

@@ -310,10 +310,10 @@ def test_command_line_gathers_and_tells(
 
 def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
     """A source that the fast path cannot read is read by GDAL in a child of the Lambda process."""
-    jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
+    jp2 = f"s3://{deployment.samples.bucket}/files/gdal-autotest/int16.jp2"
 
     document = gathered(
-        deployment, {"sources": [jpeg], "window": "centre", "output": UNDRAWN | {"name": "gdal"}}
+        deployment, {"sources": [jp2], "window": "centre", "output": UNDRAWN | {"name": "gdal"}}
     )
 
     assert document["state"] == "succeeded", document

@@ -64,7 +64,7 @@ def decode(compression: Compression, content: bytes) -> np.ndarray[tuple[int, ..
     return block
 
 
-@pytest.mark.parametrize("compression", Compression)
+@pytest.mark.parametrize("compression", ENCODERS)
 def test_decode_block_undoes_each_compression(compression: Compression) -> None:
     """Decoding restores the pixels that were encoded."""
     block = decode(compression, ENCODERS[compression](TILE.tobytes()))
@@ -72,14 +72,14 @@ def test_decode_block_undoes_each_compression(compression: Compression) -> None:
     assert np.array_equal(block, TILE)
 
 
-@pytest.mark.parametrize("compression", Compression)
+@pytest.mark.parametrize("compression", ENCODERS)
 def test_decode_block_refuses_a_short_tile(compression: Compression) -> None:
     """A tile that ends early has no pixels at all."""
     with pytest.raises(UnsupportedError):
         decode(compression, ENCODERS[compression](TILE.tobytes()[:-2]))
 
 
-@pytest.mark.parametrize("compression", Compression)
+@pytest.mark.parametrize("compression", ENCODERS)
 def test_decode_block_refuses_nothing_at_all(compression: Compression) -> None:
     """An empty tile is not a tile of zeros."""
     with pytest.raises(UnsupportedError):

@@ -361,7 +361,6 @@ def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"compress": "jpeg"}, id="JPEG"),
         pytest.param({"compress": "webp", "WEBP_LOSSLESS": True}, id="WebP"),
         pytest.param({"compress": "lerc"}, id="LERC"),
         pytest.param({"nbits": 4}, id="4 bits"),

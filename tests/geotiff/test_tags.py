@@ -30,6 +30,8 @@ TAGS = {
     Tag.SUB_IFDS: "SubIFDs",
     Tag.EXTRA_SAMPLES: "ExtraSamples",
     Tag.SAMPLE_FORMAT: "SampleFormat",
+    Tag.JPEG_TABLES: "JPEGTables",
+    Tag.YCBCR_SUBSAMPLING: "YCbCrSubSampling",
     Tag.MODEL_PIXEL_SCALE: "ModelPixelScaleTag",
     Tag.INTERGRAPH_MATRIX: "IntergraphMatrixTag",
     Tag.MODEL_TIEPOINT: "ModelTiepointTag",

@@ -9,6 +9,7 @@ import numpy as np
 
 from fuzz.mutations import mutated_bytes as mutated
 from pixel_gather.io.geotiff.decode import check_stored, decode_block
+from pixel_gather.io.geotiff.jpeg_tile import JpegCoding
 from pixel_gather.io.geotiff.layout import PAIRS_OF_DTYPES, WITH_PREDICTOR, Compression, Predictor, TileLayout
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
@@ -39,6 +40,10 @@ def seeds() -> list[bytes]:
     for number, compression in enumerate(_COMPRESSIONS):
         if compression in encode:
             found += [bytes([number, predictor, dtype]) + encode[compression](tile) for predictor in (0, 1)]
+    jpeg = bytes([_COMPRESSIONS.index(Compression.JPEG), 0, _DTYPES.index((np.dtype("u1"), np.dtype("u1")))])
+    found.append(
+        jpeg + imagecodecs.jpeg8_encode(np.frombuffer(tile, "u1")[: _SIDE * _SIDE].reshape(_SIDE, _SIDE))
+    )
     jpeg_xl = _COMPRESSIONS.index(Compression.JPEG_XL)
     if imagecodecs.JPEGXL.available:
         pixels = np.frombuffer(tile, "uint16").reshape(_SIDE, _SIDE)
@@ -57,6 +62,8 @@ def fuzz_one(content: bytes) -> None:
         return
     if predictor is Predictor.FLOAT and stored.kind != "f":
         return
+    if compression is Compression.JPEG and stored != np.uint8:
+        return
     layout = TileLayout(
         width=_SIDE,
         height=_SIDE,
@@ -70,6 +77,7 @@ def fuzz_one(content: bytes) -> None:
         tile_height=_SIDE,
         n_planes=1,
         has_alpha=False,
+        jpeg=JpegCoding(tables=b"", sampling=None) if compression is Compression.JPEG else None,
     )
     shape = (_SIDE, _SIDE, 2) if layout.is_complex_int else (_SIDE, _SIDE)
     tile = memoryview(content)[_HEAD:]

@@ -34,6 +34,7 @@ CASES: Final = (
         "imagecodecs/_imcd.abi3.so imagecodecs/_shared.abi3.so imagecodecs/_shared_cython.abi3.so "
         "imagecodecs/_blosc.abi3.so imagecodecs/_imagecodecs.py "
         "imagecodecs.libs/libzstd-1a2b.so.1 imagecodecs/_jpegxl.abi3.so "
+        "imagecodecs/_jpeg8.abi3.so imagecodecs.libs/libjpeg-1a2b.so.8 "
         "imagecodecs.libs/libjxl-1a2b.so.0.12.0 imagecodecs.libs/libjxl_cms-1a2b.so.0.12.0 "
         "imagecodecs.libs/libjxl_threads-1a2b.so.0.12.0 "
         "imagecodecs.libs/libbrotlicommon-1a2b.so.1.2.0 imagecodecs.libs/liblcms2-1a2b.so.2.0.19",

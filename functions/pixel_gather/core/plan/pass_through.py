@@ -70,7 +70,7 @@ def check_passes(header: Header, window: Window, coding: TileCoding | None) -> N
 def _problem(own: TileCoding | None, window: Window, coding: TileCoding | None) -> str | None:
     """Return the first property in the way, or None."""
     if own is None:
-        return "only GDAL can read it, as it can JPEG, LERC and WebP, so its tiles cannot be kept"
+        return "only GDAL can read it, as it can LERC and WebP, so its tiles cannot be kept"
     problems = {
         "it is stored in strips, not in tiles": not own.is_tiled,
         "its tiles hold several bands": own.is_interleaved,

@@ -9,7 +9,10 @@ from pixel_gather.io.geotiff.gdal_metadata import colours_of_bands, flags_of_ban
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
 
-_RGB, _PALETTE = 2, 3
+_RGBS: Final = (2, 6)
+"""RGB, and YCbCr, which GDAL converts."""
+
+_PALETTE: Final = 3
 _ALPHAS: Final = (1, 2)
 _MOST_ENTRIES: Final = 256
 """Entries of the largest palette that is read."""
@@ -29,7 +32,7 @@ def meanings_of(ifd: Ifd, n_bands: int) -> tuple[BandMeaning, ...]:
     try:
         photometric = ifd.integer(Tag.PHOTOMETRIC, 1)
         colours = (
-            dict(zip(range(n_bands), ("red", "green", "blue"), strict=False)) if photometric == _RGB else {}
+            dict(zip(range(n_bands), ("red", "green", "blue"), strict=False)) if photometric in _RGBS else {}
         )
         extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands) or ()
         first_extra = n_bands - len(extras)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import imagecodecs
 import numpy as np
 
+from pixel_gather.io.geotiff.jpeg_tile import decode_jpeg
 from pixel_gather.io.geotiff.layout import JPEG_XL, Compression, Predictor, TileLayout
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
 
@@ -112,6 +113,9 @@ def decode_block(content: memoryview, layout: TileLayout, block: Block) -> None:
     try:
         if layout.compression in JPEG_XL:
             _decode_jpeg_xl(content, block)
+            return
+        if layout.jpeg is not None:
+            decode_jpeg(content, layout.jpeg, block)
             return
         if layout.predictor is Predictor.FLOAT:
             _decode_floats(content, layout, block)

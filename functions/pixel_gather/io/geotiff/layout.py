@@ -8,11 +8,16 @@ import numpy as np
 
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
+from pixel_gather.io.geotiff.jpeg_tile import MAX_SAMPLES, MAX_TABLES_NBYTES, JpegCoding
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 MAX_SIDE: Final = 2**31 - 1
 MAX_BANDS: Final = 65535
 _MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE = range(4)
+_YCBCR: Final = 6
+_SUBSAMPLING: Final = (2, 2)
+"""Chroma's where the directory does not say it."""
+
 _ALPHAS: Final = (1, 2)
 _DTYPES: Final = {
     (8, 1): "u1",
@@ -52,6 +57,7 @@ class Compression(IntEnum):
 
     NONE = 1
     LZW = 5
+    JPEG = 7
     DEFLATE = 8
     PACKBITS = 32773
     DEFLATE_OLD = 32946
@@ -75,7 +81,9 @@ JPEG_XL: Final = frozenset({Compression.JPEG_XL, Compression.JPEG_XL_OF_DNG})
 _SAME_STREAM: Final = {Compression.DEFLATE_OLD: Compression.DEFLATE}
 """Compressions with two codes."""
 
-WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS} - JPEG_XL
+WITH_PREDICTOR: Final = (
+    frozenset(Compression) - {Compression.NONE, Compression.PACKBITS, Compression.JPEG} - JPEG_XL
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +108,8 @@ class TileLayout:
     """The number of bands where each band has its own tiles, else 1."""
 
     has_alpha: bool
+    jpeg: JpegCoding | None = None
+    """Of JPEG only."""
 
     @property
     def n_across(self) -> int:
@@ -206,10 +216,37 @@ def parse_layout(ifd: Ifd) -> TileLayout:
         tile_width=tile_width,
         tile_height=tile_height,
         n_planes=n_bands if planar == 2 else 1,  # noqa: PLR2004 # separate planes, as TIFF numbers them
-        has_alpha=_has_alpha(ifd, n_bands),
+        has_alpha=_has_alpha(ifd, n_bands, compression),
+        jpeg=_jpeg(ifd, planar) if compression is Compression.JPEG else None,
     )
+    check_jpeg(layout)
     _check_tile_arrays(ifd, layout)
     return layout
+
+
+def check_jpeg(layout: TileLayout) -> None:
+    """Refuse JPEG of other numbers than bytes, of many bands, or of YCbCr that is not three bands together.
+
+    Raises:
+        UnsupportedError: It is such JPEG.
+    """
+    if (layout.jpeg is None) is (layout.compression is Compression.JPEG):
+        raise UnsupportedError("JPEG without its coding, or the other way round")
+    if layout.jpeg is None:
+        return
+    if layout.stored != np.uint8 or layout.samples > MAX_SAMPLES:
+        raise UnsupportedError("JPEG of other numbers than bytes, or of many bands")
+    if layout.jpeg.sampling is not None and layout.samples != 3:  # noqa: PLR2004 # Y, Cb and Cr
+        raise UnsupportedError("YCbCr of other than three bands together")
+
+
+def _jpeg(ifd: Ifd, planar: int) -> JpegCoding:
+    sampling: tuple[int, ...] | None = None
+    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) == _YCBCR:
+        if planar != 1:
+            raise UnsupportedError("YCbCr in planes of their own")
+        sampling = ifd.integers(Tag.YCBCR_SUBSAMPLING, most=2) or _SUBSAMPLING
+    return JpegCoding(tables=ifd.raw(Tag.JPEG_TABLES, most_nbytes=MAX_TABLES_NBYTES), sampling=sampling)
 
 
 def _same(values: tuple[int, ...] | None, *, n_bands: int, default: int) -> int:
@@ -274,11 +311,14 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
     return is_tiled, tile_width, tile_height
 
 
-def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
-    """Tell whether a band is alpha. Refuse colours that GDAL converts to RGB."""
+def _has_alpha(ifd: Ifd, n_bands: int, compression: Compression) -> bool:
+    """Tell whether a band is alpha. Refuse colours that GDAL converts to RGB, but for those of JPEG."""
     if not 1 <= ifd.integer(Tag.ORIENTATION, 1) <= 8 or not 1 <= ifd.integer(Tag.RESOLUTION_UNIT, 1) <= 3:  # noqa: PLR2004 # as TIFF numbers them; libtiff refuses others
         raise UnsupportedError("orientation or resolution unit")
-    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE):
+    photometrics: tuple[int, ...] = (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE)
+    if compression is Compression.JPEG:
+        photometrics = *photometrics, _YCBCR
+    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in photometrics:
         raise UnsupportedError("photometric interpretation")
     extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands)
     if extras is None:

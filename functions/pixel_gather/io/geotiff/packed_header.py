@@ -17,6 +17,7 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.ifd import Entry, Ifd, Tag, make_format
+from pixel_gather.io.geotiff.jpeg_tile import MAX_TABLES_NBYTES, JpegCoding
 from pixel_gather.io.geotiff.layout import (
     MAX_BANDS,
     MAX_SIDE,
@@ -25,8 +26,10 @@ from pixel_gather.io.geotiff.layout import (
     Compression,
     Predictor,
     TileLayout,
+    check_jpeg,
 )
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, OffsetRun, PackedRun, packed_run, unpacked_run
+from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 MAX_PACKED_NBYTES: Final = 1 << 16
 """Longest packed header that is made or opened."""
@@ -64,6 +67,10 @@ _PackedMeaning = tuple[
     _Word | None, Annotated[tuple[_PackedClass, ...], msgspec.Meta(max_length=MOST_CLASSES)]
 ]
 """Colour and classes of a band."""
+
+
+_PackedJpeg = tuple[Annotated[bytes, msgspec.Meta(max_length=MAX_TABLES_NBYTES)], tuple[int, ...] | None]
+"""Tables, and how chroma is sampled."""
 
 
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -109,6 +116,9 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     units: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=MAX_BANDS)] = ()
     """Unit of each band; empty if no band has one."""
+
+    jpeg: _PackedJpeg | None = None
+    """Of JPEG only."""
 
     @property
     def dtype(self) -> str:
@@ -197,7 +207,7 @@ def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None
         if decoded.overview != overview:
             return None
         return _restore_parsed(decoded, href)
-    except (msgspec.MsgspecError, ValueError, KeyError, OverflowError):
+    except (msgspec.MsgspecError, ValueError, KeyError, OverflowError, UnsupportedError):
         return None
 
 
@@ -240,6 +250,7 @@ def _without_tiles(
             for each in header.meanings
         ),
         "units": tuple(each.unit for each in header.meanings),
+        "jpeg": None if layout.jpeg is None else (layout.jpeg.tables, layout.jpeg.sampling),
     }
 
 
@@ -353,7 +364,7 @@ def _layout(decoded: PackedHeader) -> TileLayout:
         raise ValueError("a CRS that is neither EPSG:n nor WKT")
     if decoded.transform is not None and not all(map(math.isfinite, decoded.transform)):
         raise ValueError("a transform that is not finite")
-    return TileLayout(
+    layout = TileLayout(
         width=decoded.width,
         height=decoded.height,
         n_bands=decoded.n_bands,
@@ -366,7 +377,10 @@ def _layout(decoded: PackedHeader) -> TileLayout:
         tile_height=decoded.tile_height,
         n_planes=decoded.n_planes,
         has_alpha=decoded.has_alpha,
+        jpeg=decoded.jpeg and JpegCoding(tables=decoded.jpeg[0], sampling=decoded.jpeg[1]),
     )
+    check_jpeg(layout)
+    return layout
 
 
 def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
