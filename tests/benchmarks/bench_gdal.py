@@ -1,4 +1,4 @@
-"""What do files take that only GDAL reads, such as JPEG 2000, or JPEG in TIFF? Interleaved rounds of gathers.
+"""What do JPEG 2000, which only GDAL reads, and JPEG in TIFF take? Interleaved rounds of gathers.
 
 ``PYTHONPATH=tests uv run python -m benchmarks.bench_gdal``; README.md beside this file says what came out.
 Files come by S3's protocol from another process. A careful user's script stands beside: rasterio in threads.
