@@ -9,8 +9,20 @@ import imagecodecs
 import numpy as np
 import pytest
 import rasterio
+from rasterio.windows import Window
 
-from geotiff.small_tiffs import HREF, MemoryObject, geotiff, opened, pixels
+from geotiff.small_tiffs import (
+    BYTE,
+    HREF,
+    LONG,
+    SHORT,
+    STORED_AT,
+    MemoryObject,
+    geotiff,
+    handwritten,
+    opened,
+    pixels,
+)
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.decode import decode_block
 from pixel_gather.io.geotiff.jpeg_tile import MAX_TABLES_NBYTES, JpegCoding, decode_jpeg
@@ -88,6 +100,52 @@ def test_a_damaged_tile_gives_gdals_pixels_or_is_left_to_gdal(tmp_path: Path) ->
         n_read += 1
 
     assert n_read > 20
+
+
+def tables_and_rest(content: bytes) -> tuple[bytes, bytes]:
+    """Cut a JPEG's segments of tables out: return them alone as a JPEG, and the JPEG without them."""
+    tables = rest = content[:2]
+    at = 2
+    while content[at + 1] != 0xDA:  # where the scan starts
+        stop = at + 2 + int.from_bytes(content[at + 2 : at + 4])
+        if content[at + 1] in (0xC4, 0xDB):
+            tables += content[at:stop]
+        else:
+            rest += content[at:stop]
+        at = stop
+    return tables + b"\xff\xd9", rest + content[at:]
+
+
+def test_tables_of_one_tile_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """A tile without tables has its directory's, also after a tile with its own.
+
+    GDAL gives the same for a tile that is read alone. Reading both, it goes on with the first one's tables.
+    """
+    coarse, fine = (bytes(imagecodecs.jpeg8_encode(TILE, level=level, optimize=True)) for level in (20, 90))
+    tables, without = tables_and_rest(fine)
+    tags = {
+        256: (LONG, [2 * SIDE]),
+        257: (LONG, [SIDE]),
+        258: (SHORT, [8]),
+        259: (SHORT, [7]),
+        262: (SHORT, [1]),
+        277: (SHORT, [1]),
+        322: (LONG, [SIDE]),
+        323: (LONG, [SIDE]),
+        324: (LONG, [STORED_AT, STORED_AT + len(coarse)]),
+        325: (LONG, [len(coarse), len(without)]),
+        347: (BYTE, tables),
+    }
+    path = tmp_path / "a.tif"
+    path.write_bytes(handwritten(tags, stored=coarse + without))
+
+    found = pixels(opened(path.read_bytes()))
+
+    for col_off in (0, SIDE):
+        with rasterio.open(path) as file:
+            alone = file.read(window=Window(col_off, 0, SIDE, SIDE))
+        np.testing.assert_array_equal(found[..., col_off : col_off + SIDE], alone)
+    np.testing.assert_array_equal(found[0, :, SIDE:], imagecodecs.jpeg8_decode(fine))
 
 
 TILE: Final = np.arange(SIDE * SIDE, dtype="u1").reshape(SIDE, SIDE)
