@@ -7,13 +7,10 @@ import numpy as np
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandClass, BandMeaning
 from pixel_gather.io.geotiff.gdal_metadata import colours_of_bands, flags_of_bands, units_of_bands
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
+from pixel_gather.io.geotiff.layout import ALPHAS, Photometric
 from pixel_gather.io.geotiff.unsupported import TiffError, UnsupportedError
 
-_RGBS: Final = (2, 6)
-"""RGB, and YCbCr, which GDAL converts."""
-
-_PALETTE: Final = 3
-_ALPHAS: Final = (1, 2)
+_RGBS: Final = (Photometric.RGB, Photometric.YCBCR)
 _MOST_ENTRIES: Final = 256
 """Entries of the largest palette that is read."""
 
@@ -30,14 +27,14 @@ def meanings_of(ifd: Ifd, n_bands: int) -> tuple[BandMeaning, ...]:
         NeedBytes: Values have not been fetched yet.
     """
     try:
-        photometric = ifd.integer(Tag.PHOTOMETRIC, 1)
+        photometric = ifd.integer(Tag.PHOTOMETRIC, Photometric.MIN_IS_BLACK)
         colours = (
             dict(zip(range(n_bands), ("red", "green", "blue"), strict=False)) if photometric in _RGBS else {}
         )
         extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands) or ()
         first_extra = n_bands - len(extras)
-        colours |= {first_extra + n: "alpha" for n, extra in enumerate(extras) if extra in _ALPHAS}
-        classes = _palette(ifd) if photometric == _PALETTE and n_bands == 1 else ()
+        colours |= {first_extra + n: "alpha" for n, extra in enumerate(extras) if extra in ALPHAS}
+        classes = _palette(ifd) if photometric == Photometric.PALETTE and n_bands == 1 else ()
         colours |= {0: "palette"} if classes else {}
         said = {band: colour for band, colour in colours_of_bands(ifd).items() if band < n_bands}
         flags, units = flags_of_bands(ifd), units_of_bands(ifd)

@@ -13,12 +13,12 @@ from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 MAX_SIDE: Final = 2**31 - 1
 MAX_BANDS: Final = 65535
-_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE = range(4)
-_YCBCR: Final = 6
 _SUBSAMPLING: Final = (2, 2)
 """Chroma's where the directory does not say it."""
 
-_ALPHAS: Final = (1, 2)
+ALPHAS: Final = (1, 2)
+"""Kinds of extra samples that are alpha: with colours multiplied by it, and without."""
+
 _DTYPES: Final = {
     (8, 1): "u1",
     (16, 1): "u2",
@@ -50,6 +50,20 @@ PAIRS_OF_DTYPES: Final = {
 
 
 _NAMES: Final = {pair: name for name, pair in PAIRS_OF_DTYPES.items()}
+
+
+class Photometric(IntEnum):
+    """What colours the numbers are: those that are read here, with their TIFF codes."""
+
+    MIN_IS_WHITE = 0
+    MIN_IS_BLACK = 1
+    RGB = 2
+    PALETTE = 3
+    YCBCR = 6
+    """Only in JPEG, whose decoder converts it to RGB."""
+
+
+_PHOTOMETRICS: Final = frozenset(Photometric)
 
 
 class Compression(IntEnum):
@@ -242,7 +256,7 @@ def check_jpeg(layout: TileLayout) -> None:
 
 def _jpeg(ifd: Ifd, planar: int) -> JpegCoding:
     sampling: tuple[int, ...] | None = None
-    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) == _YCBCR:
+    if ifd.integer(Tag.PHOTOMETRIC, Photometric.MIN_IS_BLACK) == Photometric.YCBCR:
         if planar != 1:
             raise UnsupportedError("YCbCr in planes of their own")
         sampling = ifd.integers(Tag.YCBCR_SUBSAMPLING, most=2) or _SUBSAMPLING
@@ -315,17 +329,16 @@ def _has_alpha(ifd: Ifd, n_bands: int, compression: Compression) -> bool:
     """Tell whether a band is alpha. Refuse colours that GDAL converts to RGB, but for those of JPEG."""
     if not 1 <= ifd.integer(Tag.ORIENTATION, 1) <= 8 or not 1 <= ifd.integer(Tag.RESOLUTION_UNIT, 1) <= 3:  # noqa: PLR2004 # as TIFF numbers them; libtiff refuses others
         raise UnsupportedError("orientation or resolution unit")
-    photometrics: tuple[int, ...] = (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE)
-    if compression is Compression.JPEG:
-        photometrics = *photometrics, _YCBCR
-    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in photometrics:
+    photometric = ifd.integer(Tag.PHOTOMETRIC, Photometric.MIN_IS_BLACK)
+    is_converted = photometric == Photometric.YCBCR and compression is not Compression.JPEG
+    if photometric not in _PHOTOMETRICS or is_converted:
         raise UnsupportedError("photometric interpretation")
     extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands)
     if extras is None:
         return False
-    if max(extras) > max(_ALPHAS):
+    if max(extras) > max(ALPHAS):
         raise UnsupportedError("unknown kind of extra samples")
-    return any(extra in _ALPHAS for extra in extras)
+    return any(extra in ALPHAS for extra in extras)
 
 
 def _check_tile_arrays(ifd: Ifd, layout: TileLayout) -> None:
