@@ -15,6 +15,9 @@ from support.notebooks import run_code
 
 PROJECT: Final = Path(__file__).parents[1]
 NOTEBOOKS: Final = sorted(GALLERY.glob("*.ipynb"))
+_CODE_FILE: Final = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)(?:::\w+)?`")
+"""A file with its folder, maybe with a test in it."""
+
 _RESOURCE: Final = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?((?:https?:)?//[^\"' >]+)"
     r"|<link\b[^>]*\brel=[\"']?(?:stylesheet|preconnect|icon|preload)\b"
@@ -47,6 +50,24 @@ def test_every_page_says_whom_it_is_for() -> None:
     first = {page.name: page.read_text().split("\n\n")[1] for page in pages}
 
     assert not {name: line[:60] for name, line in first.items() if not line.startswith("For ")}
+
+
+def test_files_of_code_that_pages_name_are_there() -> None:
+    """No page names a file that has moved. Decisions are left out: they name files of their day."""
+    files = [
+        f"/{path.relative_to(PROJECT).as_posix()}"
+        for folder in ("functions", "infra", "scripts", "tests")
+        for path in (PROJECT / folder).rglob("*.py")
+    ]
+    pages = [PROJECT / "README.md", *(PROJECT / "docs").glob("*.md"), PROJECT / "tests/benchmarks/README.md"]
+    moved = [
+        (page.name, name)
+        for page in pages
+        for name in _CODE_FILE.findall(page.read_text())
+        if not any(file.endswith(f"/{name}") for file in files)
+    ]
+
+    assert not moved
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
