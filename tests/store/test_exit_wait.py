@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 READ = """\
-import asyncio, sys, time
+import asyncio, atexit, sys, threading, time
 from pixel_gather.io.store.object_store import StoreSettings, open_place
+
+ends = threading.Event()
+atexit.register(ends.set)  # runs before the product's own, which was registered before
 
 async def read():
     loop = asyncio.get_running_loop()
@@ -16,7 +19,8 @@ async def read():
 
     def wake_and_linger():
         wake()
-        for _ in range(200):
+        ends.wait()
+        for _ in range(20):
             time.sleep(0.001)  # each waits for the GIL, as `socket.send` does
 
     loop._write_to_self = wake_and_linger
