@@ -103,6 +103,22 @@ def test_control_store_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert not (tmp_path / ".gather").exists()
 
 
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path) -> None:
+    """A file is written as ``NAME#NUMBER`` first. Obstore neither lists nor deletes such names."""
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+    for key in ("first/shards/00001.msgpack", "second/plan"):
+        asyncio.run(control.put(key, b"x"))
+        (tmp_path / ".gather" / f"{key}#1").write_bytes(b"ha")
+    (tmp_path / ".gather/first/empty").mkdir()
+
+    asyncio.run(control.clear(lambda key: not key.startswith("second")))
+    left = {each.name for each in tmp_path.rglob("*")}
+    asyncio.run(control.clear())
+
+    assert left == {".gather", "second", "plan", "plan#1"}
+    assert not (tmp_path / ".gather").exists()
+
+
 def test_a_file_that_was_cleared_away_is_said_to_be_gone(tmp_path: Path) -> None:
     """Another process may complete the same cube and clear its control files."""
     control = ObjectControlStore(in_folder(tmp_path), ".gather/")

@@ -1,5 +1,6 @@
 """Versions of a cube on disk: they are listed, opened, compacted and forgotten."""
 
+import os
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -121,9 +122,14 @@ def test_a_compaction_leaves_nothing_of_an_abandoned_append(
         compact(cube)
     assert list(cube.glob(".gather/00004-*/**/*.msgpack"))
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    old, new = cube / "band_1/c/0/0/0#1", cube / "band_1/c/0/0/0#2"
+    for half_written in (old, new):
+        half_written.write_bytes(b"half a shard")
+    os.utime(old, (0, 0))
 
     assert compact(cube).version == 4
 
+    assert (old.exists(), new.exists()) == (False, True)
     assert not [each for each in cube.glob(".gather/**/*") if each.is_file()]
     assert verify(cube).is_same
 

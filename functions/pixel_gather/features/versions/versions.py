@@ -1,5 +1,6 @@
 """The versions of a cube: list them, open one, give back space, forget some."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,11 +21,14 @@ from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.unfinished_files import remove_unfinished
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _FIELD: Final = "version"
+_UNFINISHED_AGE_S: Final = 24 * 3600
+"""A process may be stopped while it writes, and go on. After a day nobody is expected to."""
 
 
 def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> tuple[CubeVersion, ...]:
@@ -80,7 +84,8 @@ def open_cube(
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
     """Free the space of chunks that later appends have replaced. Their shards are written again.
 
-    Nothing is left of an abandoned append: neither pixels beyond the cube's rows nor its control files.
+    Nothing is left of an abandoned append: neither pixels beyond the cube's rows nor its control files. In a
+    folder, half-written files of killed processes are removed a day after.
 
     See `pixel_gather.engine.compact.compact_cube`.
 
@@ -93,6 +98,7 @@ def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
     async def compacted() -> Compacted:
         done = await compact_cube(growing)
         await clear_committed(ObjectControlStore(growing.store, CONTROL_FOLDER), done.version)
+        await asyncio.to_thread(remove_unfinished, growing.store, min_age_s=_UNFINISHED_AGE_S)
         return done
 
     return run(compacted())

@@ -16,6 +16,7 @@ from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.unfinished_files import remove_unfinished
 
 _SHORT_NBYTES: Final = 4 << 20
 """An upload in parts takes three requests at least. A part that is not the last has 5 MiB or more."""
@@ -125,6 +126,7 @@ class ObjectControlStore:
                     for key in some:
                         with suppress(FileNotFoundError):
                             await obstore.delete_async(self.store, key)
+            await asyncio.to_thread(remove_unfinished, self.store, self.prefix, is_removed=is_done)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("removed", self.prefix, error) from error
 
