@@ -130,7 +130,7 @@ FAULTS: Final = (
     _fault(
         "an append that tried failed rows again is stopped within its commit, and another one takes over and "
         "gets other pixels",
-        "the rows count as failed until its commit",
+        "the rows count as failed until the second one commits",
         "engine/test_retry_rows.py",
         "test_a_try_that_takes_over_withdraws_what_the_former_one_told",
     ),
