@@ -31,10 +31,8 @@ def test_skips_are_counted_by_reason_in_one_line(tmp_path: Path) -> None:
     module.write_text(_SKIPPING)
 
     settings = ["-c", "pyproject.toml", "--rootdir", str(tmp_path), "-p", "conftest", "-n", "1"]
-    settings += [
-        "--basetemp",
-        str(tmp_path / "base"),
-    ]  # pytest's own would remove folders of earlier runs: minutes
+    # In its usual folder, pytest first removes those of earlier runs. That can take minutes.
+    settings += ["--basetemp", str(tmp_path / "base")]
     done = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-m", "pytest", *settings, str(module)],
         cwd=_TESTS.parent,

@@ -85,7 +85,7 @@ def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
     """Free the space of chunks that later appends have replaced. Their shards are written again.
 
     Nothing is left of an abandoned append: neither pixels beyond the cube's rows nor its control files. In a
-    folder, half-written files of killed processes are removed a day after.
+    folder, files that a killed process left half-written are removed once they are a day old.
 
     See `pixel_gather.engine.compact.compact_cube`.
 
