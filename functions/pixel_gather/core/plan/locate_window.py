@@ -114,13 +114,23 @@ def locate_window(
     if size is not None:
         window = Window(col_off=window.col_off, row_off=window.row_off, width=size[0], height=size[1])
     if window.clipped(width=header.width, height=header.height) is None:
-        raise SourceError(
-            f"the window (columns {window.col_off} to {window.col_stop}, rows {window.row_off} to "
-            f"{window.row_stop}) lies outside its {header.width} x {header.height} pixels",
-            href=header.href,
-            status=Status.OUTSIDE,
-        )
+        raise SourceError(_why_outside(rule, window, header), href=header.href, status=Status.OUTSIDE)
     return window
+
+
+def _why_outside(rule: WindowRule, window: Window, header: Header) -> str:
+    outside = f"lies outside its {header.width} x {header.height} pixels"
+    if rule.tile is None:
+        return (
+            f"the window (columns {window.col_off} to {window.col_stop}, rows {window.row_off} to "
+            f"{window.row_stop}) {outside}"
+        )
+    row, col = rule.tile
+    cols, rows = -(-header.width // header.tile_width), -(-header.height // header.tile_height)
+    return (
+        f"the tile in column {col}, row {row} {outside}: its tiles are in columns 0 to {cols - 1} and rows 0 to "
+        f"{rows - 1}, each of {header.tile_width} x {header.tile_height}"
+    )
 
 
 def locate_like(
