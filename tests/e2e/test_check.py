@@ -26,6 +26,7 @@ def test_check_answers_what_only_a_deployment_can_tell(deployment: DeployedStack
 
     assert done.returncode == 0, (done.stderr, found)
     assert found["is_emulated"]
+    assert {each["to_do"] for each in found["findings"]} == {""}
     assert {"ACCOUNT", "CHILD", "FIRST_BYTE", "MAP_RUN", "STEPS"} <= found["measured"].keys()
     assert rows["pixels of 20 samples"]["measured"] == "the same"
     assert rows["the cube as it lies in the bucket"]["measured"] == "the same"

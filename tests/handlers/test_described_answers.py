@@ -10,6 +10,7 @@ a folder. Those of /plans, /rankings and /tables read S3 at once.
 """
 
 import copy
+import importlib
 import json
 import os
 from collections.abc import Iterator
@@ -155,29 +156,47 @@ def _matched(path: str) -> dict[str, Any]:
     return {"resource": "/{proxy+}", "pathParameters": None}
 
 
-_schema: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(_DOCUMENT)))).exclude(
+_SCHEMA: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(_DOCUMENT)))).exclude(
     path_regex=_LEFT_OUT
 )
+_ROUTES: Final = {found.ok().label: found.ok() for found in _SCHEMA.get_all_operations()}
 
 
-@_schema.parametrize()  # type: ignore[untyped-decorator] # schemathesis is seldom installed
-@settings(
-    max_examples=_EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
-def test_each_answer_is_described(case: Any, api: Any) -> None:
-    """Its status, its media type and its fields are in the description, and it is no failure."""
+@pytest.mark.parametrize("route", _ROUTES)
+def test_each_answer_is_described(route: str, api: Any) -> None:
+    """Its status, its media type and its fields are in the description, and it is no failure.
+
+    Schemathesis' own decorator would make up the requests of all routes in each process that collects tests.
+    """
+    build = importlib.import_module("schemathesis.pytest._test_builder").build_operation_test
+    feedback = importlib.import_module("schemathesis.generation.feedback").FeedbackSources
+    constants = importlib.import_module("schemathesis.python._constants.orchestrator")
     checks = schemathesis.checks
-    answer = case.call(app=api, base_url="http://api.example.org")
-    case.validate_response(
-        answer,
-        checks=[
-            checks.not_a_server_error,
-            schemathesis.specs.openapi.checks.status_code_conformance,
-            schemathesis.specs.openapi.checks.content_type_conformance,
-            schemathesis.specs.openapi.checks.response_schema_conformance,
-        ],
+    checks.load_all_checks()
+
+    @settings(
+        max_examples=_EXAMPLES,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
+    def is_described(case: Any) -> None:
+        answer = case.call(app=api, base_url="http://api.example.org")
+        case.validate_response(
+            answer,
+            checks=[
+                checks.not_a_server_error,
+                schemathesis.specs.openapi.checks.status_code_conformance,
+                schemathesis.specs.openapi.checks.content_type_conformance,
+                schemathesis.specs.openapi.checks.response_schema_conformance,
+            ],
+        )
+
+    build(
+        config=_SCHEMA.config,
+        operation=_ROUTES[route],
+        test_func=is_described,
+        given_kwargs={},
+        feedback=feedback(constants_value_source=constants.make_constants_value_source(_SCHEMA)),
+    )()
