@@ -13,9 +13,9 @@ from pixel_gather.core.model.status import Status as Status
 from pixel_gather.core.plan.cube_plan import CubePlan as CubePlan
 from pixel_gather.core.plan.cube_version import CubeVersion as CubeVersion
 from pixel_gather.core.request.request import GatherRequest as GatherRequest
-from pixel_gather.core.results.drift import Drift as Drift
-from pixel_gather.core.results.drift import Replayed as Replayed
-from pixel_gather.core.results.drift import SourceDrift as SourceDrift
+from pixel_gather.core.results.find_drift import Drift as Drift
+from pixel_gather.core.results.find_drift import Replayed as Replayed
+from pixel_gather.core.results.find_drift import SourceDrift as SourceDrift
 from pixel_gather.core.results.presence import Presence as Presence
 from pixel_gather.core.results.report import Report as Report
 from pixel_gather.engine.compact import Compacted as Compacted

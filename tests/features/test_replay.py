@@ -27,7 +27,7 @@ from pixel_gather import (
     replay,
 )
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.drift import Version, find_drift
+from pixel_gather.core.results.find_drift import Version, find_drift
 from pixel_gather_cli.main import command
 from support.images import write_image
 from support.undrawn import gather_undrawn

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixel_gather.features.replay.look_again import rows_are_same
+from pixel_gather.features.replay.read_sources_again import rows_are_same
 
 THEN = np.arange(12, dtype="float32").reshape(3, 2, 2)
 

@@ -10,7 +10,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pixel_gather.core.admission import (
+from pixel_gather.core.errors import StoreError
+from pixel_gather.core.estimate.assumptions import S3_GETS
+from pixel_gather.core.share_workers import (
     Register,
     admit_gather,
     common_reads,
@@ -18,8 +20,6 @@ from pixel_gather.core.admission import (
     parse_register,
     register_content,
 )
-from pixel_gather.core.errors import StoreError
-from pixel_gather.core.estimate.assumptions import S3_GETS
 from pixel_gather.io.store.limiter.govern_host import Ledger
 
 type Content = tuple[bytes, str | None]

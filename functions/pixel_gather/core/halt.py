@@ -1,7 +1,8 @@
 """The marker that says that a month's budget is spent. While it holds, no gather or table begins. Pure.
 
-It is one small object beside the register of `pixel_gather.core.admission`. It holds until the month is over,
-as the budget does. This module imports no JSON library but Python's, so that every function can read it.
+It is one small object beside the register of `pixel_gather.core.share_workers`. It holds until the month is
+over, as the budget does. This module imports no JSON library but Python's, so that every function can read
+it.
 """
 
 import json

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.results.drift import COLUMNS, Drift, Replayed, SourceDrift
+from pixel_gather.core.results.find_drift import COLUMNS, Drift, Replayed, SourceDrift
 from pixel_gather.features.replay.replay import replay
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pixel_gather.core.results.drift import COLUMNS, SourceDrift
+from pixel_gather.core.results.find_drift import COLUMNS, SourceDrift
 from pixel_gather.io.parquet.parquet_file import Column, write_columns
 
 

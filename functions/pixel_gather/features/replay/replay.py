@@ -18,10 +18,10 @@ from pixel_gather.core.plan.plan_again import Again, plan_again
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
-from pixel_gather.core.results.drift import Drift, Replayed, SourceDrift, Version, find_drift
+from pixel_gather.core.results.find_drift import Drift, Replayed, SourceDrift, Version, find_drift
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
 from pixel_gather.features.gather.gather import gather_listed
-from pixel_gather.features.replay.look_again import (
+from pixel_gather.features.replay.read_sources_again import (
     CubeLook,
     PixelLook,
     SecondLook,

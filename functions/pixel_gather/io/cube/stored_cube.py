@@ -14,7 +14,7 @@ from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.results.contributors import Scenes, scenes_from_lines
-from pixel_gather.core.results.drift import Version
+from pixel_gather.core.results.find_drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
 from pixel_gather.core.results.row_evidence import column_value, stored_status
 from pixel_gather.io.cube.open_group import open_group

@@ -18,7 +18,7 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
 from pixel_gather.core.read.hide_pixels import merge_strips
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
-from pixel_gather.core.results.drift import Version
+from pixel_gather.core.results.find_drift import Version
 from pixel_gather.core.task_group import all_of
 from pixel_gather.in_process.job import Job
 from pixel_gather.io.cube.stored_cube import StoredCube

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.core.admission import (
+from pixel_gather.core.share_workers import (
     Running,
     admit_gather,
     common_reads,
