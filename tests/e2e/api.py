@@ -100,7 +100,7 @@ def gathered(deployment: DeployedStack, request: dict[str, Any]) -> dict[str, An
 
 
 def slow_request(deployment: DeployedStack, name: str) -> dict[str, Any]:
-    """Put the samples, and return a gather that reads one of them a second, for as long as a test needs.
+    """Put the samples, and return a gather that reads four of them a second, for as long as a test needs.
 
     Its plan opens 16 of them, at the same pace.
     """
@@ -110,8 +110,8 @@ def slow_request(deployment: DeployedStack, name: str) -> dict[str, Any]:
     request = request_of(bucket, name=name, report=False)
     return {
         **request,
-        "sources": {"hrefs": request["sources"]["hrefs"] * 6},
-        "limits": {"workers": 2, "requests_per_s": {f"s3://{bucket}": 1}},
+        "sources": {"hrefs": request["sources"]["hrefs"] * 24},
+        "limits": {"workers": 2, "requests_per_s": {f"s3://{bucket}": 4}},
     }
 
 

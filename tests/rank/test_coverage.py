@@ -27,14 +27,17 @@ _FACTORS = np.arange(0.25, 10, 0.25)
 _AIM = 0.97
 """Share of intervals that the factor is chosen to hold: more than 0.95, as other files differ."""
 
-_STATISTICS = ("mean", "median", "p10", "p90", "share")
+
+def _statistics(valid: Grid) -> list[Statistic]:
+    names = ("mean", "median", "p10", "p90", f"share_above:{np.median(valid)}")
+    return [Statistic.parse(name) for name in names]
 
 
 class Case(NamedTuple):
     """One area of one level."""
 
-    full: Grid
-    """Full resolution in the area, valid pixels only."""
+    exact: dict[Statistic, float]
+    """Of all valid pixels of full resolution in the area."""
 
     level: Grid
     weights: Grid
@@ -76,6 +79,7 @@ def _cases(path: Path, rng: np.random.Generator) -> Iterator[Case]:
         valid = area[np.isfinite(area)]
         if valid.size < 100:
             continue
+        exact = {statistic: statistic.of(valid) for statistic in _statistics(valid)}
         for level in levels:
             across, down = width / level.shape[1], height / level.shape[0]
             weights = np.outer(
@@ -84,10 +88,10 @@ def _cases(path: Path, rng: np.random.Generator) -> Iterator[Case]:
             )
             rows, cols = (np.flatnonzero(weights.any(axis=axis)) for axis in (1, 0))
             part = np.s_[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
-            yield Case(valid, level[part], weights[part], across, "unknown")
+            yield Case(exact, level[part], weights[part], across, "unknown")
         for step in _STEPS:
             sample = area[step // 2 :: step, step // 2 :: step]
-            yield Case(valid, sample, np.ones(sample.shape), step, "nearest")
+            yield Case(exact, sample, np.ones(sample.shape), step, "nearest")
 
 
 def _shares(path: Path, rng: np.random.Generator) -> Iterator[float]:
@@ -100,10 +104,8 @@ def _shares(path: Path, rng: np.random.Generator) -> Iterator[float]:
         sample = LevelSample(
             bands={"b1": case.level}, weights=case.weights, resampling=case.resampling, factor=case.factor
         )
-        for name in _STATISTICS:
-            text = f"share_above:{np.median(case.full)}" if name == "share" else name
-            statistic = Statistic.parse(text)
-            found, exact = estimate(sample, band, statistic), statistic.of(case.full)
+        for statistic, exact in case.exact.items():
+            found = estimate(sample, band, statistic)
             if found.n_pixels and np.isfinite(found.error):
                 distance = max(abs(found.value - exact) - 1e-9 * max(abs(exact), 1), 0.0)
                 half = INTERVAL * found.error
