@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from copy import copy
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -66,6 +67,7 @@ class LazyCommands(click.Group):
             if found.callback is not None:
                 found.callback = naming_options(found.callback)
             complete_paths(found)
+            name_numbers(found)
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -130,6 +132,19 @@ def complete_paths(command: click.Command) -> None:
         name = (parameter.metavar or parameter.name or "").strip("[].").upper()
         if name in _KINDS and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = _PathText(_KINDS[name])
+
+
+_NUMBERS: Final = ((click.types.IntParamType, "whole number"), (click.types.FloatParamType, "number"))
+"""What errors call the kinds of numbers, with and without a range."""
+
+
+def name_numbers(command: click.Command) -> None:
+    """Let errors say that a text is no whole number, where click says that it is no integer range."""
+    for parameter in command.params:
+        for kind, name in _NUMBERS:
+            if isinstance(parameter.type, kind):
+                parameter.type = copy(parameter.type)  # click uses one object for all options of int
+                parameter.type.name = name
 
 
 class _PathText(click.types.StringParamType):

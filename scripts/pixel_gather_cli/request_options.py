@@ -225,7 +225,10 @@ class OverviewOrAuto(click.ParamType[int | str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Return the number or the word."""
-        return "auto" if value == "auto" else click.INT.convert(value, param, ctx)
+        try:
+            return "auto" if value == "auto" else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number nor auto", param, ctx)
 
 
 _PIXELS = (
@@ -654,6 +657,8 @@ def _no_request(said: str, file: str) -> RequestError:
         said = "this is an image, not a REQUEST: write its name into a file, and --sources with that file"
     elif "://" in file:
         said = "a REQUEST is a file on this machine: copy it here first"
+    elif Path(in_home(file)).is_dir():
+        said = f"this is a folder, not a REQUEST: write --prefix {file} to read the files in it"
     return RequestError(said, field=file)
 
 

@@ -152,6 +152,10 @@ BAD_USAGE = {
     "run --sources LIST --tile 0,0": "--to",
     "run --sources LIST --tile 0,0 --to https://a.example/b": "to: ",
     "drill LIST": "exactly one of --point",
+    "limit ID --workers x": "'--workers': 'x' is not a valid whole number.",
+    "plan --sample x": "'--sample': 'x' is not a valid whole number.",
+    "plan --overview x": "'--overview': 'x' is neither a whole number nor auto",
+    "watch ID --every x": "'--every': 'x' is not a valid number.",
     "ls s3://bucket/a --endpoint --unsigned": "'--unsigned' is not an address",
 }
 

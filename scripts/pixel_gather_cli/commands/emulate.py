@@ -30,10 +30,17 @@ _EXAMPLE: Final = (
 @click.command("emulate", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: a free one]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Port on 127.0.0.1.  [default: a free one]",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), help="Largest number of workers of one Lambda function."
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Largest number of workers of one Lambda function.",
 )
 @click.option(
     "--source-bucket",
