@@ -27,6 +27,9 @@ def test_marker_holds_until_the_next_month(now: datetime, until: datetime) -> No
     assert said is not None
     assert f"nothing begins before {until.date()}" in said
     assert said.endswith("scripts/deploy budget --resume")
+    assert said.replace("has spent its budget of the month (max_usd_per_month)", "was halted by hand") == (
+        why_halted(halt_content(now, {}, by_hand=True), now=before)
+    )
     assert why_halted(marker, now=until) is None
     assert why_halted(None, now=now) is None
 

@@ -14,7 +14,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "cube": ("append_to", "cubes"),
     "features": ("point", "geojson"),
     "grid.crs": ("grid_crs",),
-    "id": ("id_column",),
+    "id": ("id_", "id_column"),
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),

@@ -774,10 +774,10 @@ def test_limit_changes_the_map_run_of_a_gather_that_runs() -> None:
 @pytest.mark.parametrize(
     ("status", "counts", "map_status", "workers", "says"),
     [
-        ("SUCCEEDED", None, "RUNNING", 5, "does not run any more"),
-        ("RUNNING", None, "RUNNING", 5, "have not begun"),
+        ("SUCCEEDED", None, "RUNNING", 5, "^id: the gather .* does not run any more"),
+        ("RUNNING", None, "RUNNING", 5, "^id: the workers of .* have not begun"),
         ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended"),
-        ("RUNNING", {"running": 2}, "RUNNING", 0, "must be 1 to 10,000"),
+        ("RUNNING", {"running": 2}, "RUNNING", 0, "^workers: it must be 1 to 10,000"),
         ("RUNNING", {"running": 2}, "RUNNING", 10_001, "must be 1 to 10,000"),
     ],
 )

@@ -72,7 +72,7 @@ def test_what_runs_has_one_worker_and_then_its_own_number_again() -> None:
 
     limited = switch.halt(left_s=lambda: 900)
     while_halted = machine.workers | tables.workers
-    again = switch.halt(left_s=lambda: 900)
+    again = switch.halt(left_s=lambda: 900, by_hand=True)
     why = switch.gathers.why_halted()
     machine.workers["later"] = 1
     machine.add("later")
@@ -82,6 +82,7 @@ def test_what_runs_has_one_worker_and_then_its_own_number_again() -> None:
     assert while_halted == {"a": 1, "b": 1, "old": 9, "t": 1}
     assert machine.workers | tables.workers == {"a": 40, "b": 7, "old": 9, "later": 1, "t": 5}
     assert why is not None
+    assert why.startswith("this deployment was halted by hand")
     assert switch.gathers.why_halted() is None
     assert HALTED_KEY not in bucket.objects
 

@@ -14,17 +14,18 @@ HALTED_KEY: Final = "pace/halted.json"
 """Key in the control bucket."""
 
 
-def halt_content(now: datetime, limited: Mapping[str, int]) -> bytes:
+def halt_content(now: datetime, limited: Mapping[str, int], *, by_hand: bool = False) -> bytes:
     """Return the marker that holds from now until the next month begins, in UTC.
 
     Args:
         now: The time.
         limited: How many workers each gather or table had that was limited, by its name.
+        by_hand: Whether somebody has halted the deployment, and not its budget.
     """
     months = now.year * 12 + now.month  # those before the next one
     until = datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC)
     said = {"since": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
-    return json.dumps({**said, "limited": dict(limited)}).encode()
+    return json.dumps({**said, "by_hand": by_hand, "limited": dict(limited)}).encode()
 
 
 def workers_before(marker: bytes | None) -> dict[str, int]:
@@ -43,15 +44,15 @@ def why_halted(marker: bytes | None, *, now: datetime) -> str | None:
     if marker is None:
         return None
     try:
-        until = datetime.fromisoformat(json.loads(marker)["until"])
+        said = json.loads(marker)
+        until = datetime.fromisoformat(said["until"])
     except (ValueError, KeyError, TypeError):
         return f"this deployment is halted: {_HOW}"
     if now >= until:
         return None
-    return (
-        f"this deployment has spent its budget of the month (max_usd_per_month), so nothing begins before "
-        f"{until.date().isoformat()}: wait, or {_HOW}"
-    )
+    is_by_hand = said.get("by_hand", False)
+    why = "was halted by hand" if is_by_hand else "has spent its budget of the month (max_usd_per_month)"
+    return f"this deployment {why}, so nothing begins before {until.date().isoformat()}: wait, or {_HOW}"
 
 
 _HOW: Final = "ask whoever has deployed it for scripts/deploy budget --resume"

@@ -35,7 +35,7 @@ def budget_command(*, stack: str, halt: bool, resume: bool, as_json: bool, **acc
     until = time.monotonic() + _LONGEST_S
     changed: list[str] = []
     if halt:
-        changed = switch.halt(left_s=lambda: until - time.monotonic())
+        changed = switch.halt(left_s=lambda: until - time.monotonic(), by_hand=True)
     if resume:
         changed = switch.resume()
     why = switch.gathers.why_halted()

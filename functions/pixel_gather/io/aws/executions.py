@@ -278,12 +278,11 @@ class Executions:
             raise RequestError(f"it must be 1 to {_MOST_WORKERS:,}", field="workers")
         found = self._get(id_)
         if STATES[found["status"]] != "running":
-            raise RequestError(f"the {self.kind} {id_} does not run any more", field="workers")
+            raise RequestError(f"the {self.kind} {id_} does not run any more", field="id")
         run = self._last_map_run(found["executionArn"])
         if run is None or run["status"] != "RUNNING":
             raise RequestError(
-                f"the workers of {id_} have not begun, or have ended: try again in some seconds",
-                field="workers",
+                f"the workers of {id_} have not begun, or have ended: try again in some seconds", field="id"
             )
         self.looks.forget(id_)
         with aws_errors_in_words():

@@ -30,21 +30,23 @@ class Switch:
     tables: Executions
     sleep: Callable[[float], None] = time.sleep
 
-    def halt(self, *, left_s: Callable[[], float]) -> list[str]:
+    def halt(self, *, left_s: Callable[[], float], by_hand: bool = False) -> list[str]:
         """Let nothing begin, and let what runs have one worker. Return the names of what was limited.
+
+        The marker says whether this is done by hand, so that nobody is told of a budget that is not spent.
 
         What has no workers yet is looked at again, until nothing is left: it may have been planned before the
         marker, and its workers begin minutes later.
         """
         limited = workers_before(self.gathers.control_file(HALTED_KEY))
-        self._mark(limited)
+        self._mark(limited, by_hand=by_hand)
         while True:
             waiting = [(of, id_) for of, id_ in self._running() if id_ not in limited]
             for executions, id_ in waiting:
                 before = self._change(executions, id_, 1)
                 if before is not None:
                     limited[id_] = before
-            self._mark(limited)
+            self._mark(limited, by_hand=by_hand)
             if not waiting or left_s() < _LEAST_S:
                 return list(limited)
 
@@ -59,8 +61,8 @@ class Switch:
             if id_ in before and self._change(executions, id_, before[id_]) is not None
         ]
 
-    def _mark(self, limited: Mapping[str, int]) -> None:
-        content = halt_content(datetime.now(UTC), limited)
+    def _mark(self, limited: Mapping[str, int], *, by_hand: bool) -> None:
+        content = halt_content(datetime.now(UTC), limited, by_hand=by_hand)
         with aws_errors_in_words():
             self.gathers.s3.put_object(Bucket=self.gathers.control_bucket, Key=HALTED_KEY, Body=content)
 
