@@ -152,8 +152,8 @@ def test_a_plan_refuses_sources_whose_tiles_differ() -> None:
 
     assert caught.value.field == "output.codec"
     assert str(caught.value).endswith(
-        "source is not possible. s3://b/2: its compression is zstd, not deflate. Choose another codec, or "
-        "another window or list"
+        "tiles cannot be kept as they are (codec source). s3://b/2: its compression is zstd, not deflate. "
+        "Gather with another codec, or choose another window or list"
     )
 
 
@@ -169,7 +169,9 @@ def test_a_plan_offers_the_whole_tiles_around_the_window(pixels: tuple[int, ...]
 
 def test_a_plan_offers_no_tiles_of_strips() -> None:
     """There are none."""
-    with pytest.raises(RequestError, match=r"in strips, not in tiles\. Choose another codec, .* or list$"):
+    with pytest.raises(
+        RequestError, match=r"in strips, not in tiles\. Gather with another codec, .* or list$"
+    ):
         keeping(image(is_tiled=False), window={"pixels": [3, 3, 5, 5]})
 
 

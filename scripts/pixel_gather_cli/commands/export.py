@@ -50,10 +50,11 @@ def export_command(
 ) -> None:
     """Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.
 
-    CUBE is a folder or s3://bucket/prefix. A .png is one sheet with a picture of each row. A .tif is a Cloud
-    Optimized GeoTIFF for each row. A .nc has values and attributes of the cube. A .csv or .parquet has the
-    coordinates, statistics and timings of each row. A .tar is for a cube of chips: numbered files for
-    WebDataset.
+    CUBE is a folder or s3://bucket/prefix. A .webp, .gif or .apng is an animation. A .png is one sheet with a
+    picture of each row. A .tif is a Cloud Optimized GeoTIFF for each row. A .nc has values and attributes of
+    the cube. A .zarr is a folder of Zarr without shards, for GDAL 3.12. A .json is a STAC item that describes
+    the cube. A .csv or .parquet has the coordinates, statistics and timings of each row. A .tar is for a cube
+    of chips: numbered files for WebDataset.
 
     \b
     pixel-gather export out/bolzano.zarr --to bolzano.gif --measurement band_1 --colormap viridis

@@ -94,7 +94,8 @@ def _choose_warped(
         target = lay_grid(its.transform, its.crs, request.rule(), projector)
     if template is not None and not (target and its and target.is_same_grid_as(its)):
         raise RequestError(
-            f"the cube has {_in_words(its)}; the new rows would have {_in_words(target)}", field="grid"
+            f"the cube has {_in_words(its)}; the new rows would have {_in_words(target)}",
+            field="window" if asked is None else "grid",
         )
     target = its or target
     assert target is not None and target.transform is not None  # noqa: PT018, S101 # one of both warps

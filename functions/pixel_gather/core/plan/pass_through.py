@@ -118,8 +118,8 @@ def check_sample(
             _check_alike(header, template.coding)
     except SourceError as error:
         raise RequestError(
-            f"codec source is not possible. {error.href}: {error.reason}. Choose another codec, or another "
-            f"window or list{_whole_tiles(window, template.coding)}",
+            f"tiles cannot be kept as they are (codec source). {error.href}: {error.reason}. Gather with "
+            f"another codec, or choose another window or list{_whole_tiles(window, template.coding)}",
             field=_FIELD,
         ) from error
 

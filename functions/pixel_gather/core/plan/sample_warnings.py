@@ -206,8 +206,8 @@ def warnings_of_places(
     elif others:
         said.append(
             f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
-            "x and y, and each row has its own transform. With grid: same, those on other grids get the "
-            "status unlike instead"
+            "x and y, and each row has its own transform. With grid: same (--grid same), those on other "
+            "grids get the status unlike instead"
         )
     if off:
         said.append(
