@@ -19,7 +19,8 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.header_index import Entry, read_index, store_index, write_index
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 

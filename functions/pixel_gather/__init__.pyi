@@ -74,7 +74,7 @@ from pixel_gather.in_process.settings import Settings as Settings
 from pixel_gather.in_process.table_job import MadeTable as MadeTable
 from pixel_gather.io.lists.listing import ListedObject as ListedObject
 from pixel_gather.io.scenes.found_scenes import FoundScenes as FoundScenes
-from pixel_gather.io.store.object_store import StoreSettings as StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings as StoreSettings
 from pixel_gather.tables.open_table import open_table as open_table
 from pixel_gather.tables.open_table import open_zones as open_zones
 from pixel_gather.tables.table_page import write_table_page as write_table_page

@@ -24,7 +24,7 @@ from pixel_gather.io.event_loop import open_runner, run
 from pixel_gather.io.scenes.list_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_own_catalog import Catalog
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 # What was published in 2017 (student project, Copenhagen; Go on Google App Engine).
 PUBLISHED_BOX: Final = (12.584670, 55.660797, 12.5896, 55.663369)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _PUBLISHED: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # it wrote TRUE, which GDAL has since given another meaning

@@ -13,8 +13,8 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.io.store.object_store import StoreSettings
 from pixel_gather.io.store.regular_file import open_given_file
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.with_options import with_options
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.suite.job import Configuration, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.records import Record, SuiteSettings
 from pixel_gather_bench.suite.source_times import Columns, SourceFailure

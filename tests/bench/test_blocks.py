@@ -21,7 +21,8 @@ from moto.server import ThreadedMotoServer
 from pixel_gather.core.errors import GatherError, RequestError, StoreError
 from pixel_gather.features.gather import shards_in_flight
 from pixel_gather.io.pictures.theme import LIGHT
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.blocks import BlocksReport, join_reports, put_records
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field

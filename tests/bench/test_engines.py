@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather import Settings, gather
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.suite.job import ENGINES, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.one_run import do
 from pixel_gather_bench.suite.records import Record

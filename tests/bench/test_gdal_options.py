@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.gdal_options import gdal_options, gdal_path
 
 PUBLISHED = {

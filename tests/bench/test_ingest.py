@@ -19,7 +19,7 @@ from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_ser
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.estimate.range_parts import Parts
 from pixel_gather.io.pictures.theme import LIGHT
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.ingest.advice import (
     PATTERNS,
     advise,

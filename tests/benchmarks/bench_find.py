@@ -33,7 +33,8 @@ from pixel_gather.core.area import Area
 from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.area import (
     PUBLISHED_AREA,
     PUBLISHED_BOX,

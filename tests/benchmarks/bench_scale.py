@@ -39,7 +39,8 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.lists.source_list import named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
-from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.io.store.object_store import Objects, open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import markdown
 from support.fakes import access_to, context_of, stores_of

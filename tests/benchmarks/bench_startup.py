@@ -33,7 +33,8 @@ from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import markdown, rounds
 from support.lambda_functions import ENVIRONMENT
 

@@ -24,7 +24,8 @@ from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
-from pixel_gather.io.store.object_store import StoreSettings, open_place, open_store, split_href
+from pixel_gather.io.store.object_store import open_place, open_store, split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _SHARD_ROWS: Final = 64
 _SIDE: Final = 128

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.suite import engine_fast
 from pixel_gather_bench.suite.job import Configuration, SuiteJob, TileTarget
 from pixel_gather_bench.suite.source_times import Sheet

@@ -31,7 +31,7 @@ from benchmarks.measure import (
 )
 from benchmarks.readers import CAREFUL, GATHER, INDEXED, KEPT, OURS, UNHEDGED
 from benchmarks.tables import reading_s
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.pixels import make_field
 from pixel_gather_bench.blocks.sweep import MB, Sweep, list_settings
 from pixel_gather_bench.blocks.trial import Trials

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather.io.store.object_store import StoreSettings, open_to_read
+from pixel_gather.io.store.object_store import open_to_read
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.main import main
 from support.local_server import Answer, serving
 

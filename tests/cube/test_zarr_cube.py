@@ -33,14 +33,14 @@ from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.receipt import digest_of_rows
 from pixel_gather.core.results.report import Report, Tally
-from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.publish import publish
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.open_group import finished_group
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store import conditional_put
 from pixel_gather.io.store.object_store import Store

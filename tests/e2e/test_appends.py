@@ -20,7 +20,7 @@ from pixel_gather.engine.retry_rows import digest_again
 from pixel_gather.engine.row_claim import RowClaim
 from pixel_gather.features.verify.verify import verify
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.commands.status import status_command
 from pixel_gather_emulator.deploy import DeployedStack
 from support.undrawn import gather_undrawn

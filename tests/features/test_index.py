@@ -16,7 +16,8 @@ from pixel_gather import index
 from pixel_gather.core.errors import RequestError
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.header_index import read_index
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.undrawn import gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")

@@ -20,7 +20,7 @@ from pixel_gather.features.rank.table import Ranking
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from rank.rasters import landscape, lonlat_box, make_cog
 from scenes import stac_server
 from scenes.scenes import item

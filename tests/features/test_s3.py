@@ -16,7 +16,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather import Settings, verify
 from pixel_gather.features.view.view import serving_cube
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.main import main
 from support.undrawn import bare, gather_undrawn
 

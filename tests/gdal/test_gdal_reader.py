@@ -410,7 +410,8 @@ def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 import asyncio, os, signal
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.core.model.source import Cost, Header
 
 async def main():

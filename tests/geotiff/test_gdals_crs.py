@@ -24,7 +24,8 @@ from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 
 SINUSOIDAL: Final = "+proj=sinu +lon_0=0 +x_0=0 +y_0=0 +R=6371007.181 +units=m +no_defs"
 IMAGE: Final = noise((2, 40, 48), "int16")

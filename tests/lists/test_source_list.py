@@ -27,7 +27,8 @@ from pixel_gather.io.lists import parse_list
 from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
 from pixel_gather.io.lists.listing import list_objects
 from pixel_gather.io.lists.source_list import open_source_list, sources_below, sources_of_hrefs
-from pixel_gather.io.store.object_store import Objects, Store, StoreSettings
+from pixel_gather.io.store.object_store import Objects, Store
+from pixel_gather.io.store.store_settings import StoreSettings
 
 SETTINGS = StoreSettings(max_retries=0)
 DAY_US = 86_400_000_000

@@ -429,7 +429,8 @@ def test_table_holds_few_long_lines_at_a_time() -> None:
 _GATHER_LIST = """
 import re, sys, time
 from pathlib import Path
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.lists.source_list import open_source_list
 from pixel_gather.io.lists import source_table
 from pixel_gather.io.lists.source_table import SqliteSourceTable

@@ -13,7 +13,8 @@ from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 
 READERS: Final = ("joined", "gdal")
 TIMEOUT_S: Final = 60.0

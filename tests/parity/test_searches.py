@@ -28,7 +28,8 @@ from shapely.geometry import shape
 from pixel_gather.core.time_range import parse_period
 from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.io.scenes.search_own_catalog import open_catalog
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.dependency_groups import module_of_group
 from support.earth import N_SCENES, Asked, areas, scenes
 

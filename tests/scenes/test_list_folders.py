@@ -20,7 +20,7 @@ from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather.core.scenes.folders import FolderListing
 from pixel_gather.io.scenes.list_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.area import running
 
 IMAGES = ("B02.jp2", "B03.jp2", "metadata.xml", "sub/B04.TIF")

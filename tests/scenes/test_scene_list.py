@@ -20,7 +20,8 @@ from pixel_gather.features.catalog.search import search
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.scenes.scene_list import SceneFinder
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import item
 from scenes.stac_server import Answer, Asked, Server, landing, page, serving
 from support.images import TILES_OF_64, write_image

@@ -18,8 +18,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.conditional_put import etag_of, put_if
 from pixel_gather.io.store.listed import listed
-from pixel_gather.io.store.object_store import StoreSettings, open_place, open_store
+from pixel_gather.io.store.object_store import open_place, open_store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, serving
 
 ABFS = "abfs://box@other.dfs.core.windows.net"

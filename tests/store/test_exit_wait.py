@@ -8,7 +8,8 @@ import pytest
 
 READ = """\
 import asyncio, atexit, sys, threading, time
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 
 ends = threading.Event()
 atexit.register(ends.set)  # runs before the product's own, which was registered before

@@ -14,7 +14,8 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.store.hedge_policy import HedgeSettings
-from pixel_gather.io.store.object_store import Fetched, Objects, StoreSettings
+from pixel_gather.io.store.object_store import Fetched, Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.fakes import FakePace
 from support.local_server import Answer, Asked, LocalServer, ranged, serving
 

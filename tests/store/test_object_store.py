@@ -20,13 +20,13 @@ from pixel_gather.io.store import object_store
 from pixel_gather.io.store.object_store import (
     Fetched,
     Objects,
-    StoreSettings,
     open_place,
     open_store,
     open_to_read,
     split_href,
 )
 from pixel_gather.io.store.store_error_status import classify_store_error
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.fakes import FakePace
 from support.local_server import Answer, Asked, LocalServer, Script, ranged, serving
 

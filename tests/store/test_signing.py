@@ -16,8 +16,9 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.signing import Sign, Signing
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.store.token_session import SigningError, TokenSession
 from scenes.stac_server import Answer, Asked, Server, serving
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, points, zones
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, Context
 from support.table_machine import TableMachine

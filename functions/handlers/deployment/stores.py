@@ -16,8 +16,9 @@ from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.ledgers import HostBudgets, ObjectLedger
-from pixel_gather.io.store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.io.store.object_store import Objects, open_place
 from pixel_gather.io.store.signing import Sign, Signing
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""

@@ -18,7 +18,8 @@ from pixel_gather.io.scenes.catalog_format import columns_key
 from pixel_gather.io.scenes.list_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_place
+from pixel_gather.io.store.object_store import Store, open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _LOOK_AGAIN_S: Final = 30.0
 """A warm function notices a new version of the catalog after so long."""

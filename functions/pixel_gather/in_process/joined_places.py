@@ -9,8 +9,9 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.in_process.places import open_existing
-from pixel_gather.io.store.object_store import Store, StoreSettings
+from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _REPOSITORY_KEY: Final = "repo"
 """A file that every Icechunk repository has, and no cube."""

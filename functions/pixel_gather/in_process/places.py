@@ -14,7 +14,8 @@ from pixel_gather.core.request.href_policy import (
     checked_href,
     without_dots,
 )
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_place, open_to_read, split_href
+from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate import worker_limits
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.figures import write_figures
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
 from pixel_gather_bench.blocks.sweep import (

@@ -15,8 +15,9 @@ from zarr.storage import LocalStore, ObjectStore
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.read.read_shard import Pixels
-from pixel_gather.io.store.object_store import StoreSettings, open_to_read, split_href
+from pixel_gather.io.store.object_store import open_to_read, split_href
 from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.sweep import MB, Shape
 
 SIDE: Final = 512

@@ -21,7 +21,8 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.io.cube.zarr_metadata import ArrayMetadata, chunk_codecs, put_metadata, zarr_codecs
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_place
+from pixel_gather.io.store.object_store import Store, open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.sweep import ARRAY, FILL, BlockSetting
 

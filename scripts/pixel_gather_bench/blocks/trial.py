@@ -11,7 +11,8 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
-from pixel_gather.io.store.object_store import StoreSettings, open_place, split_href
+from pixel_gather.io.store.object_store import open_place, split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.pixels import BlockPixels
 from pixel_gather_bench.blocks.share import BlockJob, ReadAnswer, WriteAnswer, describe
 from pixel_gather_bench.blocks.sweep import MB, BlockResult, BlockSetting

@@ -17,7 +17,8 @@ from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_place
+from pixel_gather.io.store.object_store import Objects, Store, open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import (
     about_machine,

@@ -13,7 +13,7 @@ from typing import Literal
 import xxhash
 
 from pixel_gather.core import process_usage
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.ingest.ways import BY_NAME, IngestObject
 
 type Phase = Literal["whole", "random", "windows"]

@@ -11,7 +11,8 @@ from typing import IO, Final
 from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.io.store.object_store import StoreSettings, split_href
+from pixel_gather.io.store.object_store import split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.ingest.files import MountWay
 from pixel_gather_bench.ingest.job import IngestJob
 from pixel_gather_bench.ingest.ways import find_program

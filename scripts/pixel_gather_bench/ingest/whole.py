@@ -8,7 +8,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.io.store.object_store import StoreSettings, split_href
+from pixel_gather.io.store.object_store import split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.ingest.files import FileWay
 from pixel_gather_bench.ingest.job import IngestJob, Puller, Read
 from pixel_gather_bench.ingest.ways import IngestObject, find_program

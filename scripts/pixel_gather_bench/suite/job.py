@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 
 class Raster(NamedTuple):

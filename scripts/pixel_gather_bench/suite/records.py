@@ -12,7 +12,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import machine_in_words, put_text, rounds
 from pixel_gather_bench.suite.job import ENGINES, Configuration, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.source_times import Columns, SourceFailure

@@ -14,7 +14,8 @@ from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.lists.source_list import named_sources
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
 from pixel_gather_bench.suite.job import Raster, TileTarget, tile_window

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import GatherError
-from pixel_gather.io.store.object_store import StoreSettings, split_href
+from pixel_gather.io.store.object_store import split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import about_machine, put_text
 from pixel_gather_bench.suite.job import SuiteJob, TileTarget
 from pixel_gather_bench.suite.records import Record, SuiteSettings, read_records, write_settings

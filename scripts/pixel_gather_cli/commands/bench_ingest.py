@@ -9,7 +9,7 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.in_process.places import href_here
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, make_object
 from pixel_gather_bench.ingest.job import WayTrial

@@ -16,7 +16,8 @@ from zarr.storage import ObjectStore
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.features.verify.verify import verify
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
-from pixel_gather.io.store.object_store import StoreSettings, open_place
+from pixel_gather.io.store.object_store import open_place
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.failures import fail_on_purpose
 from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, heartbeats, measure, needed

@@ -12,7 +12,8 @@ from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run import Run
 from pixel_gather.in_process.places import check_place, show_place
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href
+from pixel_gather.io.store.object_store import Store, open_to_read, split_href
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of

@@ -10,7 +10,7 @@ import pytest
 import rasterio
 
 from pixel_gather import Settings, make_catalog
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, cold_start
 

@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
 from pixel_gather.core.halt import HALTED_KEY, halt_content
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from rank.rasters import landscape, make_cog
 from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, Context

@@ -11,7 +11,7 @@ import pytest
 
 from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from support.lambda_functions import ENVIRONMENT
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 

@@ -22,7 +22,8 @@ from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _LARGEST_NBYTES: Final = 16 * 2**20
 """Largest raster that is read whole, in bytes. Of larger ones a piece from the middle is read."""

@@ -18,7 +18,7 @@ from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_for_request import opened_folder
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 __all__ = ["N_LISTINGS", "FoundScenes", "Item", "SearchCriteria", "found_scenes", "items_of_api", "search"]
 

@@ -16,7 +16,7 @@ from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.features.chips.split_places import places_apart, share_out
 from pixel_gather.features.chips.webdataset import write_tars
 from pixel_gather.in_process.places import open_existing
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     from torch.utils.data import IterableDataset

@@ -19,7 +19,7 @@ from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _PICTURES: Final = (".webp", ".gif", ".apng", ".png")
 _TABLES: Final = (".csv", ".parquet")

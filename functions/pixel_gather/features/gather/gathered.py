@@ -8,7 +8,8 @@ from pixel_gather.core.model.shown import shown
 from pixel_gather.core.results.report import Report
 from pixel_gather.features.report.notebook import notebook_html
 from pixel_gather.in_process.places import open_existing
-from pixel_gather.io.store.object_store import Store, StoreSettings
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -23,7 +23,7 @@ from pixel_gather.core.results.copied_receipt import JOINED, copied_receipt, pix
 from pixel_gather.core.results.member import PRESENCE, Member, difference
 from pixel_gather.core.results.receipt import Receipt, ReceiptFile
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, Values
-from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.join.describe import (
     array_metadata,
@@ -36,7 +36,6 @@ from pixel_gather.features.join.read_members import IN_FLIGHT, MemberReader
 from pixel_gather.features.join.references import refer_to_shards
 from pixel_gather.io.cube.array_chunks import put_array, write_small_array
 from pixel_gather.io.cube.row_table import ROWS_KEY, shards_below, write_row_table
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of, group_content
 from pixel_gather.io.store.conditional_put import put_commit
 from pixel_gather.io.store.object_store import Store, open_place, split_href

@@ -9,8 +9,9 @@ from typing import Final
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, without_dots
 from pixel_gather.io.store.listed import root_folders
-from pixel_gather.io.store.object_store import StoreSettings, open_to_read
+from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_error_status import errors_of_store
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _FIELD: Final = "cubes"
 

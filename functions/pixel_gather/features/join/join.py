@@ -37,7 +37,7 @@ from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.served_files import Files, StoredFiles
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,13 +17,13 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.member import Member, StoredShard, make_member
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_to_read, split_href
+from pixel_gather.io.store.object_store import Store, open_to_read, split_href
 from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
 
 IN_FLIGHT: Final = 64
 """Members that are read at one time."""

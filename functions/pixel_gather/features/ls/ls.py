@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.io.lists.listing import ListedObject, list_objects
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 
 def ls(

@@ -16,7 +16,7 @@ from pixel_gather.features.join.join import open_joined
 from pixel_gather.features.versions.versions import open_cube
 from pixel_gather.features.virtual.virtual import open_virtual
 from pixel_gather.in_process.joined_places import is_joined, refuse_choice
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 
 class PixelGatherEngine(BackendEntrypoint):

@@ -17,7 +17,7 @@ from pixel_gather.features.join.describe import centre_of
 from pixel_gather.features.rows.read_rows import RowColumns
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
 from pixel_gather.in_process.places import open_existing
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _FIELD: Final = "where"
 

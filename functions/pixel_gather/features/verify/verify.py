@@ -7,7 +7,8 @@ from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import href_here, open_existing
-from pixel_gather.io.store.object_store import Objects, StoreSettings
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.store_settings import StoreSettings
 
 
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:

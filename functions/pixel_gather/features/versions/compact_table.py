@@ -9,7 +9,7 @@ from typing import Final
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _RESULT: Final = "result.json"
 _OF_VERSION: Final = re.compile(r"v(\d+)-[0-9a-f]+/[^/]+")

@@ -20,7 +20,7 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.store.unfinished_files import remove_unfinished
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from pixel_gather.io.cube.served_files import FilePart, Files, StoredFiles, rang
 from pixel_gather.io.cube.written_report import VIEW_KEY, view_page
 from pixel_gather.io.cube.zarr_metadata import is_of_chips
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END
-from pixel_gather.io.store.object_store import Store, StoreSettings
+from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _log: Final = logging.getLogger(__name__)
 

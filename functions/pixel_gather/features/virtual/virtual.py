@@ -36,7 +36,7 @@ from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -15,17 +15,17 @@ from pixel_gather.core.claim import check_files
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.results.receipt import ReceiptFile
-from pixel_gather.core.stores import ROOT_KEY, FoundCube
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, FoundCube
 from pixel_gather.core.task_group import all_of
+from pixel_gather.io.cube.cube_files import CubeFiles
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.cube.zarr_metadata import changed_group
 from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.listed import listed
 
 
-async def compaction_files(cube: ZarrCube, found: FoundCube) -> Mapping[str, bytes]:
+async def compaction_files(cube: CubeFiles, found: FoundCube) -> Mapping[str, bytes]:
     """Return the table of rows with the shards' new ETags, its receipt, and the group's metadata.
 
     ``found`` is the cube as it was before.
@@ -44,7 +44,7 @@ async def compaction_files(cube: ZarrCube, found: FoundCube) -> Mapping[str, byt
     return {ROWS_KEY: rows, RECEIPT_KEY: told.to_bytes(), ROOT_KEY: _root_again(root, found)}
 
 
-async def _row_arrays(cube: ZarrCube, root: bytes, n_rows: int) -> list[int]:
+async def _row_arrays(cube: CubeFiles, root: bytes, n_rows: int) -> list[int]:
     """Return how many rows the arrays have that are of so many by the group's metadata."""
     described = json.loads(root)["consolidated_metadata"]["metadata"]
     names = [name for name, each in described.items() if each.get("shape", [None])[:1] == [n_rows]]
@@ -52,13 +52,13 @@ async def _row_arrays(cube: ZarrCube, root: bytes, n_rows: int) -> list[int]:
     return [json.loads(each.content)["shape"][0] for each in stored]
 
 
-def _n_rows(cube: ZarrCube, content: bytes) -> int:
+def _n_rows(cube: CubeFiles, content: bytes) -> int:
     """Count the rows of a table. All of it can be read then, so its writer meets no error."""
     with blame_file(f"{cube.place}: {ROWS_KEY}"):
         return sum(len(batch["href"]) for batch in read_row_table(content)[1])
 
 
-def _table_again(cube: ZarrCube, content: bytes, version: int) -> bytes:
+def _table_again(cube: CubeFiles, content: bytes, version: int) -> bytes:
     metadata, batches = read_row_table(content)
     shards = []
     for key, _, _ in metadata["shards"]:
@@ -88,7 +88,7 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
     return changed_group(root, gather)
 
 
-def kept_versions(cube: ZarrCube, found: FoundCube) -> frozenset[int]:
+def kept_versions(cube: CubeFiles, found: FoundCube) -> frozenset[int]:
     """Return the numbers of the versions that can be opened. Blocks."""
     try:
         there = {item["path"] for item in listed(cube.store, "versions/")}
@@ -98,7 +98,7 @@ def kept_versions(cube: ZarrCube, found: FoundCube) -> frozenset[int]:
     return frozenset(kept | {found.version})
 
 
-def forget_versions(cube: ZarrCube, numbers: frozenset[int]) -> None:
+def forget_versions(cube: CubeFiles, numbers: frozenset[int]) -> None:
     """Remove what former versions need to be opened. Their rows stay: later versions have them. Blocks."""
     try:
         obstore.delete(cube.store, [version_key(number) for number in sorted(numbers)])

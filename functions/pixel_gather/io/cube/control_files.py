@@ -15,7 +15,7 @@ from pixel_gather.core.stores import missing_file
 from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 from pixel_gather.io.store.unfinished_files import remove_unfinished
 
 _SHORT_NBYTES: Final = 4 << 20
@@ -62,7 +62,7 @@ class ObjectControlStore:
             answer = await obstore.get_async(self.store, self.prefix + key)
             return bytes(await answer.bytes_async()), answer.meta["e_tag"] or NO_ETAG
         except (obstore.exceptions.BaseError, OSError) as error:
-            if self._says_missing(error):
+            if says_missing(error, may_list=self.may_list):
                 return None
             raise _in_words("read", key, error) from error
 
@@ -93,14 +93,9 @@ class ObjectControlStore:
         try:
             return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
         except (obstore.exceptions.BaseError, OSError) as error:
-            if self._says_missing(error):
+            if says_missing(error, may_list=self.may_list):
                 raise missing_file(key) from error
             raise _in_words("read", key, error) from error
-
-    def _says_missing(self, error: Exception) -> bool:
-        """Tell whether an error of reading means that there is no such file."""
-        is_denied = isinstance(error, obstore.exceptions.PermissionDeniedError)
-        return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""

@@ -8,15 +8,15 @@ from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.contributors import CONTRIBUTORS, unpacked_lines
 from pixel_gather.core.results.row_coordinates import Values
-from pixel_gather.core.stores import EarlierRows
+from pixel_gather.core.stores import RECEIPT_KEY, EarlierRows
+from pixel_gather.io.cube.cube_files import CubeFiles
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY, ZarrCube
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
 from pixel_gather.io.parquet.parquet_batches import blame_file
 
 
-async def read_table_of_rows(cube: ZarrCube) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
+async def read_table_of_rows(cube: CubeFiles) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
     """Return the metadata and the rows of ``rows.parquet``; see `pixel_gather.core.stores.CubeStore`."""
     content = (await cube.needed(ROWS_KEY)).content
     with blame_file(f"{cube.place}: {ROWS_KEY}"):
@@ -36,7 +36,7 @@ def _with_lines(batches: Iterator[Mapping[str, Values]]) -> Iterator[Mapping[str
         yield {**batch, **lines}
 
 
-async def read_earlier_rows(cube: ZarrCube, plan: CubePlan) -> EarlierRows:
+async def read_earlier_rows(cube: CubeFiles, plan: CubePlan) -> EarlierRows:
     """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``; see as above.
 
     Raises:

@@ -24,7 +24,7 @@ from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows_of
-from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, Content, FoundCube
 from pixel_gather.io.cube.array_chunks import put_rows, write_small_array
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
@@ -35,7 +35,6 @@ from pixel_gather.io.cube.row_table import (
     stored_shards,
     write_row_table,
 )
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
 from pixel_gather.io.cube.zarr_metadata import (
     ArrayMetadata,
     coordinate_attributes,

@@ -5,7 +5,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import FORMAT, Receipt
-from pixel_gather.io.cube.zarr_cube import RECEIPT_KEY
+from pixel_gather.core.stores import RECEIPT_KEY
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 

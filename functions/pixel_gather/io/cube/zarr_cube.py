@@ -14,48 +14,42 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
 from math import prod
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
 from pixel_gather.core.claim import check_can_continue
-from pixel_gather.core.errors import ArrayExistsError, BusyError, StoreError
+from pixel_gather.core.errors import ArrayExistsError, BusyError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
-from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.stores import (
+    RECEIPT_KEY,
     ROOT_KEY,
-    Content,
     EarlierRows,
     FoundCube,
     RowEncoder,
     StagedCube,
-    StoredObject,
     StoredShard,
 )
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
+from pixel_gather.io.cube.cube_files import CubeFiles, found_cube
 from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard, index_nbytes
 from pixel_gather.io.cube.shard_codec import ChunkEncoder, ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
-    gather_of,
     group_attributes,
     group_content,
     put_pixel_array,
 )
-from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.io.store.conditional_put import NO_ETAG
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.core.results.receipt import Receipt
@@ -64,53 +58,15 @@ if TYPE_CHECKING:  # not in a worker's start
 _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 """Longest pause after each try to claim a location while another PUT to it is running."""
 
-RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 _FENCE: Final = "fence"
 
 
 @dataclass(frozen=True, slots=True)
-class ZarrCube:
+class ZarrCube(CubeFiles):
     """Implements `pixel_gather.core.stores.CubeStore` at the root of a store."""
 
-    store: Store
-    place: str
-    """The location as the user wrote it, for messages."""
-
-    may_list: bool = True
-    """Whether listing is allowed. If not, S3 answers 403 for a missing object."""
-
     _memory: ChunkMemory = field(default_factory=ChunkMemory, repr=False, compare=False)
-
-    async def etag_of(self, key: str) -> str | None:
-        """Return the ETag of an object; None if there is none."""
-        try:
-            return await etag_of(self.store, key)
-        except (BaseError, OSError) as error:
-            if self._says_missing(error):
-                return None
-            raise self._store_error("read", error) from error
-
-    async def read_object(self, key: str) -> StoredObject | None:
-        """Return an object of the cube."""
-        try:
-            answer = await obstore.get_async(self.store, key)
-            content = bytes(await answer.bytes_async())
-        except (BaseError, OSError) as error:
-            if self._says_missing(error):
-                return None
-            raise self._store_error("read", error) from error
-        return StoredObject(
-            content=content,
-            etag=answer.meta["e_tag"] or NO_ETAG,
-            modified_at=answer.meta["last_modified"].timestamp(),
-        )
-
-    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
-        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
-        return await put_if(
-            self.store, key, content, etag=replaces, failed=partial(self._store_error, "written")
-        )
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -122,21 +78,6 @@ class ZarrCube:
         if found is not None or listing.result():
             return found
         return await self.found_among_files()  # another gather has created it meanwhile
-
-    async def found_among_files(self) -> FoundCube | None:
-        """Return the cube at the location, or None. Other files may be there, as nothing is to be created."""
-        try:
-            answer = await obstore.get_async(self.store, ROOT_KEY)
-            content = json.loads(bytes(await answer.bytes_async()))
-            return found_cube(content, place=self.place, etag=answer.meta["e_tag"] or NO_ETAG)
-        except (BaseError, OSError) as error:
-            if self._says_missing(error):
-                return None
-            raise self._store_error("read", error) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
-            raise ArrayExistsError(
-                f"{self.place}: a Zarr that no gather made is there: choose another place"
-            ) from error
 
     async def _is_empty(self) -> bool:
         """Return whether nothing is there; False if a cube is."""
@@ -266,17 +207,6 @@ class ZarrCube:
             there = await asyncio.to_thread(stored_shards, self.store, plan)
         return {key: etag or NO_ETAG for key, _, etag in there}
 
-    async def needed(self, key: str) -> StoredObject:
-        """Return an object of the cube.
-
-        Raises:
-            StoreError: There is none.
-        """
-        there = await self.read_object(key)
-        if there is None:
-            raise StoreError(f"{self.place}: {key} is missing")
-        return there
-
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
         """Return the metadata and the rows of ``rows.parquet``."""
         from pixel_gather.io.cube.earlier_rows import read_table_of_rows  # noqa: PLC0415 # arro3
@@ -323,43 +253,6 @@ class ZarrCube:
         for array in plan.arrays:
             with suppress(AlreadyExistsError):
                 put_pixel_array(self.store, plan, array, mode="create")
-
-    def _says_missing(self, error: Exception) -> bool:
-        """Tell whether an error of reading means that there is no such object."""
-        is_denied = isinstance(error, PermissionDeniedError)
-        return isinstance(error, FileNotFoundError) or (is_denied and not self.may_list)
-
-    def _store_error(self, verb: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
-
-
-def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
-    """Return the cube that a group's metadata describe.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: No gather has made them.
-    """
-    attributes = root["attributes"]
-    gather = gather_of(attributes)
-    is_complete = bool(attributes["complete"])
-    template = gather.get("template") if is_complete else None
-    arrays = root.get("consolidated_metadata", {}).get("metadata", {}) if is_complete else {}
-    has_chips = template is not None and template.get("chips") is not None
-    of_rows = arrays.get("status" if has_chips else "href")
-    chunk = [0] if of_rows is None else of_rows["chunk_grid"]["configuration"]["chunk_shape"]
-    kept = ("version", "digest", "planned_at", "request", "footprints")
-    return FoundCube(
-        place=place,
-        digest=str(gather["digest"]),
-        planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
-        report=gather.get("report") if is_complete else None,
-        template=None if template is None else CubeTemplate.from_json(template),
-        versions=msgspec.convert(gather.get("versions", []) if is_complete else [], tuple[CubeVersion, ...]),
-        origin={name: gather[name] for name in kept if name in gather},
-        chunk_rows=prod(map(int, chunk[: 2 if has_chips else 1])),
-        arrays=frozenset(arrays),
-        etag=etag,
-    )
 
 
 def _shards_beyond(store: Store, found: FoundCube) -> list[str]:

@@ -26,9 +26,10 @@ from pixel_gather.core.request.href_policy import (
     check_href,
     checked_href,
 )
-from pixel_gather.io.store.object_store import Store, StoreSettings, open_store, split_href
+from pixel_gather.io.store.object_store import Store, open_store, split_href
 from pixel_gather.io.store.opened_file import Check, no_deadline
 from pixel_gather.io.store.store_error_status import classify_store_error
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _N_PER_PAGE: Final = 1000
 _LONGEST_PATTERN: Final = 1000

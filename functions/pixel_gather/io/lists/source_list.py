@@ -18,8 +18,9 @@ from pixel_gather.io.lists.href_time import AUTO, time_finder
 from pixel_gather.io.lists.list_columns import MEANINGFUL, Scalar, check_name, check_value, parse_time
 from pixel_gather.io.lists.listing import list_objects
 from pixel_gather.io.lists.parse_list import Record, Records, read_records, table_records
-from pixel_gather.io.store.object_store import Objects, Store, StoreSettings, open_store
+from pixel_gather.io.store.object_store import Objects, Store, open_store
 from pixel_gather.io.store.opened_file import STDIN, Check, no_deadline, open_list_file
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _ROWS: Final = "sources.rows"
 _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"

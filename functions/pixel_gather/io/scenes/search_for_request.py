@@ -21,15 +21,9 @@ from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
-from pixel_gather.io.store.object_store import (
-    Objects,
-    Store,
-    StoreSettings,
-    open_store,
-    open_to_read,
-    split_href,
-)
+from pixel_gather.io.store.object_store import Objects, Store, open_store, open_to_read, split_href
 from pixel_gather.io.store.opened_file import Check, open_list_file
+from pixel_gather.io.store.store_settings import StoreSettings
 
 _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 

@@ -5,16 +5,14 @@ obstore finds the credentials of Google and Azure by itself, in the variables th
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from pixel_gather.core.errors import DeniedError
 from pixel_gather.io.store.s3_credentials import find_credentials
-
-if TYPE_CHECKING:
-    from pixel_gather.io.store.object_store import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings
 
 type Bucket = S3Store | GCSStore | AzureStore
 
@@ -55,7 +53,7 @@ _S3_UNSIGNED: Final = {"skip_signature": True, "access_key_id": "none", "secret_
 """The keys are not used. Without them obstore refuses half a pair of keys in the environment."""
 
 
-def open_bucket(root: str, settings: "StoreSettings", options: Mapping[str, Any]) -> Bucket:
+def open_bucket(root: str, settings: StoreSettings, options: Mapping[str, Any]) -> Bucket:
     """Create the client of ``s3://bucket``, ``gs://bucket``, ``az://container`` or ``abfs://container@host``.
 
     Raises:
@@ -79,12 +77,12 @@ def open_bucket(root: str, settings: "StoreSettings", options: Mapping[str, Any]
         raise DeniedError(f"{root} cannot be opened: {str(error).partition(chr(10))[0]}") from error
 
 
-def endpoint_of(settings: "StoreSettings") -> str | None:
+def endpoint_of(settings: StoreSettings) -> str | None:
     """Return the address of S3, if not AWS's own. obstore would read it too, but not allow plain http."""
     return settings.endpoint or _first_set(_S3_ENDPOINTS)
 
 
-def _s3_options(bucket: str, settings: "StoreSettings") -> dict[str, Any]:
+def _s3_options(bucket: str, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bucket": bucket,
         "region": settings.region,
@@ -96,7 +94,7 @@ def _s3_options(bucket: str, settings: "StoreSettings") -> dict[str, Any]:
     )
 
 
-def _google_options(bucket: str, settings: "StoreSettings") -> dict[str, Any]:
+def _google_options(bucket: str, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bucket": bucket,
         "base_url": _first_set(("GOOGLE_BASE_URL",)),
@@ -110,7 +108,7 @@ def _google_options(bucket: str, settings: "StoreSettings") -> dict[str, Any]:
     return options
 
 
-def _azure_options(name: str, settings: "StoreSettings") -> dict[str, Any]:
+def _azure_options(name: str, settings: StoreSettings) -> dict[str, Any]:
     """Return the options of a container. Credentials are sent to the account of the environment alone.
 
     So a list of somebody else's does not have a key or a token sent to an account of its choice.
@@ -134,7 +132,7 @@ def _first_set(names: tuple[str, ...]) -> str | None:
     return next(filter(None, map(os.environ.get, names)), None)
 
 
-_OPTIONS: Final[Mapping[str, Callable[[str, "StoreSettings"], dict[str, Any]]]] = {
+_OPTIONS: Final[Mapping[str, Callable[[str, StoreSettings], dict[str, Any]]]] = {
     "s3": _s3_options,
     "gs": _google_options,
     "az": _azure_options,

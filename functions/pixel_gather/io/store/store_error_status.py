@@ -155,6 +155,14 @@ def is_of_the_store(error: Exception) -> bool:
     return any(mark in str(error) for marks, _ in _OF_THE_STORE for mark in marks)
 
 
+def says_missing(error: Exception, *, may_list: bool) -> bool:
+    """Return whether an error of reading means that there is no such object.
+
+    S3 also refuses to read a missing object to who may not list.
+    """
+    return isinstance(error, FileNotFoundError) or (isinstance(error, PermissionDeniedError) and not may_list)
+
+
 def is_throttling(error: Exception) -> bool:
     """Tell whether an error says that there were too many requests."""
     if isinstance(error, HttpRefusedError):

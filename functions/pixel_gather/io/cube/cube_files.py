@@ -1,0 +1,122 @@
+"""The single objects of a cube: read, put if nothing has changed there, and the cube that they describe."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from math import prod
+from typing import Any
+
+import msgspec
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.core.errors import ArrayExistsError, StoreError
+from pixel_gather.core.plan.cube_version import CubeVersion
+from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube, StoredObject
+from pixel_gather.io.cube.zarr_metadata import gather_of
+from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.store_error_status import said_of_place, says_missing
+
+
+@dataclass(frozen=True, slots=True)
+class CubeFiles:
+    """The objects at the root of a store, by their keys."""
+
+    store: Store
+    place: str
+    """The location as the user wrote it, for messages."""
+
+    may_list: bool = True
+    """Whether listing is allowed. If not, S3 answers 403 for a missing object."""
+
+    async def etag_of(self, key: str) -> str | None:
+        """Return the ETag of an object; None if there is none."""
+        try:
+            return await etag_of(self.store, key)
+        except (BaseError, OSError) as error:
+            if says_missing(error, may_list=self.may_list):
+                return None
+            raise self._store_error("read", error) from error
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Return an object of the cube."""
+        try:
+            answer = await obstore.get_async(self.store, key)
+            content = bytes(await answer.bytes_async())
+        except (BaseError, OSError) as error:
+            if says_missing(error, may_list=self.may_list):
+                return None
+            raise self._store_error("read", error) from error
+        return StoredObject(
+            content=content,
+            etag=answer.meta["e_tag"] or NO_ETAG,
+            modified_at=answer.meta["last_modified"].timestamp(),
+        )
+
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
+        return await put_if(
+            self.store, key, content, etag=replaces, failed=partial(self._store_error, "written")
+        )
+
+    async def needed(self, key: str) -> StoredObject:
+        """Return an object of the cube.
+
+        Raises:
+            StoreError: There is none.
+        """
+        there = await self.read_object(key)
+        if there is None:
+            raise StoreError(f"{self.place}: {key} is missing")
+        return there
+
+    async def found_among_files(self) -> FoundCube | None:
+        """Return the cube at the location, or None. Other files may be there, as nothing is to be created."""
+        try:
+            answer = await obstore.get_async(self.store, ROOT_KEY)
+            content = json.loads(bytes(await answer.bytes_async()))
+            return found_cube(content, place=self.place, etag=answer.meta["e_tag"] or NO_ETAG)
+        except (BaseError, OSError) as error:
+            if says_missing(error, may_list=self.may_list):
+                return None
+            raise self._store_error("read", error) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
+            raise ArrayExistsError(
+                f"{self.place}: a Zarr that no gather made is there: choose another place"
+            ) from error
+
+    def _store_error(self, verb: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:
+    """Return the cube that a group's metadata describe.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: No gather has made them.
+    """
+    attributes = root["attributes"]
+    gather = gather_of(attributes)
+    is_complete = bool(attributes["complete"])
+    template = gather.get("template") if is_complete else None
+    arrays = root.get("consolidated_metadata", {}).get("metadata", {}) if is_complete else {}
+    has_chips = template is not None and template.get("chips") is not None
+    of_rows = arrays.get("status" if has_chips else "href")
+    chunk = [0] if of_rows is None else of_rows["chunk_grid"]["configuration"]["chunk_shape"]
+    kept = ("version", "digest", "planned_at", "request", "footprints")
+    return FoundCube(
+        place=place,
+        digest=str(gather["digest"]),
+        planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
+        report=gather.get("report") if is_complete else None,
+        template=None if template is None else CubeTemplate.from_json(template),
+        versions=msgspec.convert(gather.get("versions", []) if is_complete else [], tuple[CubeVersion, ...]),
+        origin={name: gather[name] for name in kept if name in gather},
+        chunk_rows=prod(map(int, chunk[: 2 if has_chips else 1])),
+        arrays=frozenset(arrays),
+        etag=etag,
+    )
