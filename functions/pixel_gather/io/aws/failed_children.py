@@ -12,11 +12,12 @@ _LONGEST_CAUSE: Final = 500
 
 _CRASHED: Final = (
     "the worker was killed, most likely for lack of memory, in the largest size too: make the shards smaller "
-    "by output.layout.shard_rows or by a smaller window, or deploy with a larger worker_memory_mib"
+    "by chunk and shard_rows of output.layout or by a smaller window, or deploy with a larger "
+    "worker_memory_mib"
 )
 _LATE: Final = (
-    "the sources or the store answer too slowly: redrive later, make the shards smaller by "
-    "output.layout.shard_rows, or leave the slow sources out"
+    "the sources or the store answer too slowly: redrive later, make the shards smaller by chunk and "
+    "shard_rows of output.layout, or leave the slow sources out"
 )
 _BUSY: Final = "AWS or the store was busy for long: redrive later, or lower limits.workers"
 _DENIED: Final = (
