@@ -66,24 +66,13 @@ class _Source:
         self.packed_header = b"all tiles"
 
     async def read_into(
-        self,
-        out: np.ndarray[Any, Any],
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        del window, bands, masked, part_nbytes
-        if isinstance(self.value, Exception):
-            raise self.value
-        out[...] = self.value
-
-    async def read_all_into(
         self, wanted: Sequence[tuple[np.ndarray[Any, Any], Window]], bands: Sequence[int], **options: Any
     ) -> None:
-        for out, window in wanted:
-            await self.read_into(out, window, bands, **options)
+        del bands, options
+        if isinstance(self.value, Exception):
+            raise self.value
+        for out, _ in wanted:
+            out[...] = self.value
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         del window
@@ -132,7 +121,7 @@ def _read(fast: _Reader, fall_back: _Reader, *, times: int = 1) -> tuple[int, Co
             source = await reader.open_("file:///a", overview=None, cost=cost)
             out = np.zeros((1, 4, 4), np.uint8)
             for _ in range(times):
-                await source.read_into(out, WINDOW, [1], masked=False)
+                await source.read_into([(out, WINDOW)], [1], masked=False)
         return int(out[0, 0, 0]), cost
 
     return asyncio.run(work())
@@ -189,7 +178,7 @@ def _overview(fast: _Reader, fall_back: _Reader) -> tuple[int, bool, tuple[int, 
             source = await reader.open_("file:///a", overview=None, cost=Cost())
             (overview,) = await source.overviews()
             out = np.zeros((1, 4, 4), np.uint8)
-            await overview.read_into(out, WINDOW, [1], masked=True)
+            await overview.read_into([(out, WINDOW)], [1], masked=True)
             return int(out[0, 0, 0]), overview.hides_pixels, await overview.stored_span(WINDOW, [1])
 
     return asyncio.run(work())

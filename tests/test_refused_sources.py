@@ -250,5 +250,5 @@ async def _read(reader: CogReader, href: str) -> Array:
     width, height = (32, 32) if header.width > 1000 else (header.width, header.height)
     out = np.zeros((header.n_bands, height, width), header.dtype)
     window = Window(col_off=0, row_off=0, width=width, height=height)
-    await opened.read_into(out, window, range(1, header.n_bands + 1), masked=False)
+    await opened.read_into([(out, window)], range(1, header.n_bands + 1), masked=False)
     return out

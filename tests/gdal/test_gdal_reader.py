@@ -56,7 +56,7 @@ async def _read(
 ) -> np.ndarray[Any, Any]:
     source = await reader.open_(href, overview=None, cost=cost or Cost())
     out = np.full((len(bands), window.height, window.width), 9, source.header.dtype)
-    await source.read_into(out, window, bands, masked=False)
+    await source.read_into([(out, window)], bands, masked=False)
     return out
 
 
@@ -119,7 +119,7 @@ def test_reader_keeps_one_child_for_many_files() -> None:
             for source in reversed(sources):
                 outs.append(np.zeros((1, 10, 10), np.uint16))
                 window = Window(col_off=0, row_off=0, width=10, height=10)
-                await source.read_into(outs[-1], window, [2], masked=False)
+                await source.read_into([(outs[-1], window)], [2], masked=False)
                 pids |= set(_pids(reader))
             return pids, outs
 
@@ -157,7 +157,7 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
             os.kill(pid, signal.SIGSTOP)
             started = time.perf_counter()
             out = np.zeros((2, 90, 100), np.uint16)
-            status = await _status(source.read_into(out, WINDOW, [1, 2], masked=False))
+            status = await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
             elapsed = time.perf_counter() - started
             return status, elapsed, await _read(reader, "file:///b", WINDOW), pid
 
@@ -222,7 +222,7 @@ def test_reader_never_mixes_two_versions() -> None:
             source = await reader.open_("file:///a", overview=None, cost=Cost())
             objects.etags["file:///a"] = '"2"'
             out = np.zeros((2, 90, 100), np.uint16)
-            return await _status(source.read_into(out, WINDOW, [1, 2], masked=False))
+            return await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
 
     assert _run(work()) is Status.CHANGED
 

@@ -100,7 +100,7 @@ def test_gdal_finds_all_bytes_of_a_window_fetched(
         async with GdalReader(objects, settings=SETTINGS) as reader:
             source = await reader.open_(HREFS[0], overview=overview, cost=Cost())
             out = np.zeros((2, window.height, window.width), np.uint16)
-            await source.read_into(out, window, [3, 1], masked=False)
+            await source.read_into([(out, window)], [3, 1], masked=False)
             return out
 
     pixels = asyncio.run(work())
@@ -154,7 +154,7 @@ def test_bytes_of_files_are_asked_for_side_by_side(kind: str) -> None:
             outs = [np.zeros((1, WINDOW.height, WINDOW.width), np.uint16) for _ in sources]
             async with asyncio.TaskGroup() as group:
                 for source, out in zip(sources, outs, strict=True):
-                    group.create_task(source.read_into(out, WINDOW, [1], masked=False))
+                    group.create_task(source.read_into([(out, WINDOW)], [1], masked=False))
             for out in outs:
                 np.testing.assert_array_equal(out, outs[0])
 
@@ -173,7 +173,7 @@ def test_a_window_that_does_not_fit_the_cache_is_fetched_in_long_steps(kind: str
             source = await reader.open_(HREFS[0], overview=None, cost=Cost())
             out = np.zeros((3, SIDE, SIDE), np.uint16)
             whole = Window(col_off=0, row_off=0, width=SIDE, height=SIDE)
-            await source.read_into(out, whole, [1, 2, 3], masked=False)
+            await source.read_into([(out, whole)], [1, 2, 3], masked=False)
             return out
 
     np.testing.assert_array_equal(asyncio.run(work()), image(bands=3, height=SIDE, width=SIDE))
@@ -195,7 +195,7 @@ def test_the_way_to_the_tiles_is_known_to_later_windows() -> None:
             for col_off in (900, 640):
                 window = Window(col_off=col_off, row_off=900, width=20, height=20)
                 before = len(objects.ranges)
-                await source.read_into(np.zeros((1, 20, 20), np.uint16), window, [1], masked=False)
+                await source.read_into([(np.zeros((1, 20, 20), np.uint16), window)], [1], masked=False)
                 n_requests.append(len(objects.ranges) - before)
             return n_requests
 

@@ -82,7 +82,7 @@ def pixels(
     window = window or Window(col_off=0, row_off=0, width=header.width, height=header.height)
     bands = bands or range(1, header.n_bands + 1)
     out = np.full((len(bands), window.height, window.width), fill, header.dtype)
-    asyncio.run(source.read_into(out, window, bands, masked=masked))
+    asyncio.run(source.read_into([(out, window)], bands, masked=masked))
     return out
 
 

@@ -60,7 +60,7 @@ def strip(path: Path, **options: object) -> Shared:
 def read(source: OpenedGeoTiff, *, part_nbytes: int | None) -> Array:
     """Read the whole image."""
     out = np.zeros((1, 160, 130), np.uint16)
-    asyncio.run(source.read_into(out, WINDOW, (1,), masked=False, part_nbytes=part_nbytes))
+    asyncio.run(source.read_into([(out, WINDOW)], (1,), masked=False, part_nbytes=part_nbytes))
     pixels: Array = out[0]
     return pixels
 

@@ -65,7 +65,7 @@ def _pixels(source: OpenedGeoTiff) -> np.ndarray[Any, Any]:
     header = source.header
     out = np.zeros((header.n_bands, header.height, header.width), header.dtype)
     window = Window(col_off=0, row_off=0, width=header.width, height=header.height)
-    asyncio.run(source.read_into(out, window, range(1, header.n_bands + 1), masked=False))
+    asyncio.run(source.read_into([(out, window)], range(1, header.n_bands + 1), masked=False))
     return out
 
 

@@ -348,7 +348,7 @@ def test_the_first_read_learns_from_every_file_but_those_of_an_index(tmp_path: P
             for _ in range(3):
                 source = await reader.open_(HREF, overview=None, cost=Cost(), packed_header=packed)
                 if what == "window":
-                    await source.read_into(out, window, [1], masked=False)
+                    await source.read_into([(out, window)], [1], masked=False)
                 elif what == "tiles":
                     await source.read_tiles(window, [1])
                 else:

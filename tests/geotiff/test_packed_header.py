@@ -317,7 +317,7 @@ def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     window = Window(col_off=3, row_off=5, width=40, height=30)
     out = np.zeros((1, 30, 40), warm.header.dtype)
     with suppress(UnsupportedError, SourceError):
-        asyncio.run(warm.read_into(out, window, (1,), masked=False))
+        asyncio.run(warm.read_into([(out, window)], (1,), masked=False))
 
     assert time.perf_counter() - started < 2.0
 

@@ -186,7 +186,7 @@ def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
 
     async def read() -> None:
         source = await reader.open_(HREF, overview=None, cost=cost)
-        await source.read_into(out, ONE_TILE, (1,), masked=False)
+        await source.read_into([(out, ONE_TILE)], (1,), masked=False)
 
     asyncio.run(read())
 
@@ -235,7 +235,7 @@ def test_decoding_is_added_up_over_all_ranges(tmp_path: Path) -> None:
         cost, out = Cost(), np.zeros((1, 2048, 2048), "u2")
         reader = GeoTiffReader(MemoryObject(content), settings=settings_)
         source = await reader.open_(HREF, overview=None, cost=cost)
-        await source.read_into(out, whole, (1,), masked=False)
+        await source.read_into([(out, whole)], (1,), masked=False)
         assert cost.requests > 64
         return cost.decode_s
 
@@ -402,7 +402,7 @@ def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> 
     window = Window(col_off=0, row_off=0, width=96, height=64)
 
     with pytest.raises(UnsupportedError):
-        asyncio.run(opened(content[:-10]).read_into(out, window, (1,), masked=True))
+        asyncio.run(opened(content[:-10]).read_into([(out, window)], (1,), masked=True))
 
     assert (out == 5).all()
 

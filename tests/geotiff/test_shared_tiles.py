@@ -34,7 +34,7 @@ async def read(reader: GeoTiffReader, window: Window) -> None:
     """Open the file, read one window and compare it."""
     opened = await reader.open_(HREF, overview=None, cost=Cost())
     out = np.zeros((2, window.height, window.width), "uint16")
-    await opened.read_into(out, window, [1, 2], masked=False)
+    await opened.read_into([(out, window)], [1, 2], masked=False)
     rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
     np.testing.assert_array_equal(out, IMAGE[:, rows, cols])
 

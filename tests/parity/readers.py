@@ -62,5 +62,5 @@ class Readings:
         masked: bool = False,
     ) -> np.ndarray[Any, Any]:
         """Read a window into an array and return it."""
-        self.runner.run(source.read_into(out, window, bands, masked=masked))
+        self.runner.run(source.read_into([(out, window)], bands, masked=masked))
         return out

@@ -178,15 +178,19 @@ class FakeOpened:
 
     async def read_into(
         self,
-        out: Pixels,
-        window: Window,
+        wanted: Sequence[tuple[Pixels, Window]],
         bands: Sequence[int],
         *,
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
+        """Copy the pixels of windows, one after the other."""
+        for out, window in wanted:
+            self.reader.part_nbytes.append(part_nbytes)
+            await self._read_window(out, window, bands, masked=masked)
+
+    async def _read_window(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
         """Copy the pixels on the image after the configured delay."""
-        self.reader.part_nbytes.append(part_nbytes)
         self.reader.windows.append((self.header.href, window, tuple(bands)))
         with self.reader._at_work():
             await asyncio.sleep(self.image.delay_s)
@@ -211,13 +215,6 @@ class FakeOpened:
             self.cost.nbytes += part.height * part.width * out.itemsize * len(bands)
             self.cost.read_s += 0.5
             self.cost.decode_s += 0.125
-
-    async def read_all_into(
-        self, wanted: Sequence[tuple[Pixels, Window]], bands: Sequence[int], **options: Any
-    ) -> None:
-        """Copy the pixels of several windows."""
-        for out, window in wanted:
-            await self.read_into(out, window, bands, **options)
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         """Return the window's pixels as one uncompressed tile of each band."""

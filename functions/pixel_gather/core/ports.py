@@ -35,48 +35,27 @@ class OpenedSource(Protocol):
 
     async def read_into(
         self,
-        out: np.ndarray[Any, Any],
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        """Fill ``out`` with the window's pixels.
-
-        Args:
-            out: Shape (band, y, x) of the window, C order in its last two axes, dtype of the
-                header. Every pixel inside the source is overwritten; pixels outside keep their value.
-            window: In pixels of the header's grid. Part of it lies on the raster.
-            bands: Which bands, from 1, in the order of ``out``.
-            masked: Pixels that GDAL's masks of these bands hide keep their value, too. The masks are the
-                source's own mask, alpha, or nodata. Pixels that hold nodata exactly may be written.
-            part_nbytes: Fetch longer ranges in parts of this size, in parallel; see
-                `pixel_gather.core.estimate.range_parts`. None for one request per range. Changes no pixel.
-
-        Raises:
-            StaleHeaderError: The packed header is out of date. ``out`` may hold anything.
-            SourceError: The pixels cannot be read.
-        """
-
-    async def read_all_into(
-        self,
         wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
         bands: Sequence[int],
         *,
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
-        """Fill arrays with the pixels of several windows. A tile that several of them touch is read once.
+        """Fill arrays with the pixels of windows. A tile that several windows touch is read once.
 
         Args:
-            wanted: For each window, what `read_into` takes.
-            bands: Which bands, from 1, as are the others in `read_into`.
-            masked: As above.
-            part_nbytes: As above.
+            wanted: An array for each window. Its shape is (band, y, x) of the window, in C order in the last
+                two axes, and its dtype is that of the header. Every pixel inside the source is overwritten;
+                pixels outside keep their value. A window is in pixels of the header's grid, and part of it
+                lies on the raster.
+            bands: Which bands, from 1, in the order of the arrays.
+            masked: Pixels that GDAL's masks of these bands hide keep their value, too. The masks are the
+                source's own mask, alpha, or nodata. Pixels that hold nodata exactly may be written.
+            part_nbytes: Fetch longer ranges in parts of this size, in parallel; see
+                `pixel_gather.core.estimate.range_parts`. None for one request per range. Changes no pixel.
 
         Raises:
-            StaleHeaderError: The packed header is out of date.
+            StaleHeaderError: The packed header is out of date. The arrays may hold anything.
             SourceError: The pixels of some window cannot be read. The arrays may hold anything.
         """
 

@@ -216,32 +216,20 @@ class _FastSource:
 
     async def read_into(
         self,
-        out: np.ndarray[Any, Any],
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises."""
-        await self.read_all_into([(out, window)], bands, masked=masked, part_nbytes=part_nbytes)
-
-    async def read_all_into(
-        self,
         wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
         bands: Sequence[int],
         *,
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
-        """Fill arrays with the pixels of several windows, as ``ports.OpenedSource`` promises."""
+        """Fill arrays with the pixels of windows, as ``ports.OpenedSource`` promises."""
         try:
             try:
-                await self._opened.read_all_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
+                await self._opened.read_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
             except UnsupportedError as left:
                 try:
                     opened = await self._open_by_gdal()
-                    await opened.read_all_into(wanted, bands, masked=masked)
+                    await opened.read_into(wanted, bands, masked=masked)
                 except SourceError as error:
                     if isinstance(left, DamagedTileError) and error.status is Status.UNSUPPORTED:
                         raise self._damaged_source() from left

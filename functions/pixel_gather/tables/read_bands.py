@@ -65,10 +65,10 @@ async def read_pixels(
     is_float = np.dtype(header.dtype).kind == "f"
     fill = header.nodata if header.nodata is not None else np.nan if is_float else 0
     out = np.full((len(numbers), window.height, window.width), fill, header.dtype)
-    await opened.read_into(out, window, numbers, masked=True)
+    await opened.read_into([(out, window)], numbers, masked=True)
     if header.nodata is None and not is_float and opened.hides_pixels and (out == 0).any():
         ones = np.ones_like(out)  # a hidden pixel keeps what it held, so another fill tells it from data
-        await opened.read_into(ones, window, numbers, masked=True)
+        await opened.read_into([(ones, window)], numbers, masked=True)
         return out, (out == 0) & (ones == 1)
     return out, None
 

@@ -127,4 +127,4 @@ async def _read_source(
 
 async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: TileTarget) -> None:
     window = target.window_on(raster_of(source.header), href=source.header.href)
-    await source.read_into(out[None], window, (target.band,), masked=False)
+    await source.read_into([(out[None], window)], (target.band,), masked=False)

@@ -70,7 +70,7 @@ async def _read(content: bytes) -> None:
     for masked in (False, True):
         with suppress(UnsupportedError):
             out = np.zeros((len(bands), window.height, window.width), header.dtype)
-            await opened.read_into(out, window, bands, masked=masked)
+            await opened.read_into([(out, window)], bands, masked=masked)
     with suppress(UnsupportedError):
         await opened.stored_span(window, bands)
     if window.width * window.height * len(bands) <= _MOST_PIXELS:

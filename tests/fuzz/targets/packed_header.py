@@ -43,7 +43,7 @@ async def _read(content: bytes) -> None:
     told = opened.header
     window = Window(col_off=0, row_off=0, width=min(told.width, 40), height=min(told.height, 40))
     out = np.zeros((1, window.height, window.width), told.dtype)
-    await opened.read_into(out, window, [1], masked=False)
+    await opened.read_into([(out, window)], [1], masked=False)
 
 
 def _packed(content: bytes) -> bytes | None:

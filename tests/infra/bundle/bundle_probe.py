@@ -57,7 +57,7 @@ async def _read_one(reader: CogReader | GdalReader, file: str) -> list[str]:
         left, top = (header.width - width) // 2, (header.height - height) // 2
         pixels: Any = np.zeros((header.n_bands, height, width), header.dtype)
         window = Window(col_off=left, row_off=top, width=width, height=height)
-        await source.read_into(pixels, window, range(1, header.n_bands + 1), masked=False)
+        await source.read_into([(pixels, window)], range(1, header.n_bands + 1), masked=False)
     except SourceError as error:
         return [error.status.name, str(error)]
     return [repr(header), hashlib.sha256(pixels.tobytes()).hexdigest()]

@@ -163,12 +163,12 @@ class _Image:
         masked, part_nbytes = plan.masked, plan.part_nbytes
         wanted = [(self.chips[index][1], part.window) for index, part in there]
         try:
-            await opened.read_all_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
+            await opened.read_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
         except SourceError:
             for (index, part), (out, window) in zip(there, wanted, strict=True):
                 self.view.prepare(out, part.raster, window, found[index])
                 try:
-                    await opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
+                    await opened.read_into([(out, window)], bands, masked=masked, part_nbytes=part_nbytes)
                 except SourceError as error:
                     found[index].status, found[index].reason = error.status, error.reason
 

@@ -530,14 +530,14 @@ async def _fill(
         opened.read_into, bands=view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes
     )
     if part.step.is_same:
-        await read_into(out, window)
+        await read_into([(out, window)])
         return
     # The source has other pixels than the grid: they are read as they are, and then become those of the grid.
     on_source = part.step.on_source(clipped or window)
     own = np.empty((len(out), on_source.height, on_source.width), dtype=out.dtype)
     if masked:
         own[...] = view.missing(outcome)
-    await read_into(own, on_source)
+    await read_into([(own, on_source)])
     if clipped is not None:
         x_start, y_start, x_stop, y_stop = outcome.extent
         on_grid = partial(
@@ -566,9 +566,7 @@ async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View
     if plan.masked:
         own[...] = fill_value
     wanted = [(_cut_out(own, around, part), part) for part in parts]
-    await opened.read_all_into(
-        wanted, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes
-    )
+    await opened.read_into(wanted, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes)
     if window is not None:
         warped = partial(
             warp_pixels,

@@ -84,7 +84,7 @@ async def _drill_one(
             return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
         window = locate_window(rule, header, projector=projector)
         pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
-        await opened.read_into(pixel, window, wanted, masked=False)
+        await opened.read_into([(pixel, window)], wanted, masked=False)
     except SourceError as error:
         return DrilledPixel(source=source, status=error.status, reason=error.reason)
     except RequestError as error:  # PROJ finds no way to this source's CRS

@@ -171,18 +171,23 @@ class GdalSource:
 
     async def read_into(
         self,
-        out: np.ndarray[Any, Any],
-        window: Window,
+        wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
         bands: Sequence[int],
         *,
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
-        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises.
+        """Fill arrays with the pixels of windows, one after the other, as ``ports.OpenedSource`` promises.
 
         GDAL chooses its reads itself, so ``part_nbytes`` is ignored.
         """
         del part_nbytes
+        for out, window in wanted:
+            await self._read_window(out, window, bands, masked=masked)
+
+    async def _read_window(
+        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
         if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
             raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
         if not all(1 <= band <= self.header.n_bands for band in bands):
@@ -198,18 +203,6 @@ class GdalSource:
         await self._session.read_into(
             out[:, row : row + part.height, col : col + part.width], part, bands, masked=masked
         )
-
-    async def read_all_into(
-        self,
-        wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        """Fill arrays with the pixels of several windows, one after the other."""
-        for out, window in wanted:
-            await self.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

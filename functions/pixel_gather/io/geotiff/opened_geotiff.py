@@ -92,18 +92,6 @@ class OpenedGeoTiff:
 
     async def read_into(
         self,
-        out: Pixels,
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        """Fill ``out`` with the window's pixels; see `read_all_into`."""
-        await self.read_all_into([(out, window)], bands, masked=masked, part_nbytes=part_nbytes)
-
-    async def read_all_into(
-        self,
         wanted: Sequence[tuple[Pixels, Window]],
         bands: Sequence[int],
         *,
