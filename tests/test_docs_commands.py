@@ -57,6 +57,12 @@ _PROGRAMS: Final = frozenset((
 # fmt: on
 """Other programs, whose arguments are not checked."""
 
+_CODE_IN_TEXT: Final = re.compile(r"`((?:pixel-gather [a-z]+ [^`]*)?--[a-z][^`]*)`")
+_OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+_ANY_BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_OPTIONS_OF_OTHERS: Final = frozenset(("--help", "--longest", "--patience", "--python"))
+"""Options of all commands, of scripts/chaos and of uv, which running text names."""
+
 _KEYWORDS: Final = ("do", "done", "else", "fi", "for", "if", "then", "while")
 _SCENE_PX: Final = 1024
 
@@ -227,3 +233,34 @@ def test_a_wrong_command_is_found(line: str) -> None:
 
     with pytest.raises(click.ClickException):
         parse(arguments)
+
+
+def options_of(found: click.Command) -> Iterator[tuple[str, str]]:
+    """Yield each option of a command and of those below it, with the name of the command that has it."""
+    for each in found.params:
+        yield from ((found.name or "", name) for name in (*each.opts, *each.secondary_opts))
+    if isinstance(found, click.Group):
+        for name in found.list_commands(click.Context(found)):
+            below = found.get_command(click.Context(found), name)
+            assert below is not None
+            yield from options_of(below)
+
+
+def test_options_that_running_text_names_exist() -> None:
+    """Pages also name options between their blocks of commands."""
+    there = set(options_of(command))
+    of_any = {option for _, option in there}
+    missing = []
+    for page in PAGES:
+        for code in _CODE_IN_TEXT.findall(_ANY_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+            words = code.split()
+            for option in _OPTION.findall(code):
+                known = (
+                    option in of_any
+                    if code.startswith("--")
+                    else any((word, option) in there for word in words)
+                )
+                if not known and option not in _OPTIONS_OF_OTHERS:
+                    missing.append((page.name, code))
+
+    assert not missing
