@@ -94,7 +94,8 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
             return [_show_option(each) for each in found]
-    return [_show_option(others[field])] if field in others else []
+    several = f"{field}s"  # an option that can be repeated
+    return [_show_option(others[name]) for name in (field, several) if name in others][:1]
 
 
 def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Parameter]:

@@ -125,3 +125,17 @@ def test_a_dot_is_a_place(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "run --sources ../list.txt --tile centre --append-to . --quiet",
     ):
         assert run(*words.split()) == 0, words
+
+
+def test_an_option_that_can_be_repeated_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not called as the library calls one of its values. Here nobody has given it."""
+    (here / "bands.csv").write_text("href,band,scene\n" + "".join(f"{here}/{n}.tif,{n},s\n" for n in "ab"))
+    for name in "ab":
+        (here / f"{name}.tif").symlink_to(min(_FILE.glob("heat_content_anomaly_0-2000*.tif")))
+    assert run("run", "--sources", "bands.csv", "--tile", "centre", "--to", "c", "--no-report") == 0
+    capsys.readouterr()
+
+    assert run("export", "c", "--to", "x.gif") == 2
+    assert capsys.readouterr().err.startswith(
+        "pixel-gather: --measurement: the cube has 2 measurements, a, b;"
+    )

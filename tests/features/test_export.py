@@ -428,7 +428,10 @@ def test_dark_pictures_have_the_same_pixels_and_light_letters(cube: Path, tmp_pa
         ({"to": "x.jpg"}, "to: x.jpg: end the name with .webp, .gif"),
         ({"to": "x.gif"}, "measurement: the cube has 3 measurements|red, green and blue"),
         ({"to": "x.gif", "measurements": ["nir"]}, "no measurement 'nir'; it has red, green, blue"),
-        ({"to": "x.gif", "measurements": ["red", "blue"]}, "choose one by its name, or three"),
+        (
+            {"to": "x.gif", "measurements": ["red", "blue"]},
+            "the cube has 2 measurements, red, blue; choose one, or three",
+        ),
         (
             {"to": "x.png", "measurements": ["red"], "style": {"colormap": "rainbows"}},
             "no colour map 'rainbows'",

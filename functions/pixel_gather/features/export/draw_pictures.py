@@ -79,7 +79,8 @@ class Drawing:
         n = len(rows.measurements)
         if n not in (1, _N_COLOURS):
             raise RequestError(
-                f"the cube has {n} measurements; choose one by its name, or three for red, green and blue",
+                f"the cube has {n} measurements, {', '.join(rows.measurements)}; choose one, or three for "
+                "red, green and blue",
                 field="measurement",
             )
         if style.colormap is not None and n != 1:

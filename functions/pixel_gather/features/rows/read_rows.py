@@ -75,8 +75,10 @@ class RowColumns:
             known = [name for name, own in dims.items() if own[:1] == dims["status"][:1] and "y" not in own]
             for name in keys:
                 if name not in known:
+                    also = "; day, solar-day and month are made of the time" if field == "by" else ""
                     raise RequestError(
-                        f"the cube's rows have no coordinate {name!r}; they have {', '.join(sorted(known))}",
+                        f"the cube's rows have no coordinate {name!r}; they have {', '.join(sorted(known))}"
+                        f"{also}",
                         field=field,
                     )
             for name in keys.keys() - found.keys():
