@@ -94,11 +94,13 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
         found = [given[name] for name in (part, *_FILLED_BY.get(part, ())) if name in given]
         if found:
             return [_show_option(each) for each in found]
-    several = f"{field}s"  # an option that can be repeated
-    return [_show_option(others[name]) for name in (field, several) if name in others][:1]
+    fills = (
+        each for name, each in others.items() if name == field or (name == f"{field}s" and each.multiple)
+    )
+    return [_show_option(each) for each in fills]
 
 
-def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Parameter]:
+def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Option]:
     """Return the options with a value that were not given; none beside a file that may say the same."""
     if "request_file" in given:
         return {}
