@@ -181,6 +181,38 @@ MISTAKES = [
     Mistake(
         "a box as text", PLAIN | {"window": {"bbox": "1,2,3,4"}}, "window.bbox", r"write a list, such as \["
     ),
+    Mistake(
+        "a box of three",
+        PLAIN | {"window": {"bbox": [1, 2, 3]}},
+        "window.bbox",
+        r"bbox is \[west, south, east, north\]: north is needed$",
+    ),
+    Mistake("half a point", PLAIN | {"window": {"point": [1]}}, "window.point", "give 2 values$"),
+    Mistake(
+        "half a chunk",
+        PLAIN | {"output": {"layout": {"chunk": [1]}}},
+        "output.layout.chunk",
+        "give 3 values$",
+    ),
+    Mistake(
+        "a resolution by word",
+        PLAIN | {"grid": {"resolution": "x"}},
+        "grid.resolution",
+        "it is 'x'; write a number, or 'finest' or 'coarsest'$",
+    ),
+    Mistake("an overview by word", PLAIN | {"overview": "x"}, "overview", "write a whole number, or 'auto'$"),
+    Mistake(
+        "a layout by number",
+        PLAIN | {"output": {"layout": 5}},
+        "output.layout",
+        "write 'balanced', 'slice' or 'series', or an object with fields of its own$",
+    ),
+    Mistake(
+        "a host without a scheme",
+        PLAIN | {"limits": {"requests_per_s": {"a": 5}}},
+        "limits.requests_per_s.a",
+        "it is 'a'; write a bucket or host, such as s3://bucket or https://host$",
+    ),
     Mistake("a box of five", PLAIN | {"window": {"bbox": [1, 2, 3, 4, 5]}}, "window.bbox", "give 4 values"),
     Mistake(
         "half a pixel", PLAIN | {"window": {"pixels": [0, 0, 1.5, 1]}}, "window.pixels", "1.5; write a whole"

@@ -6,9 +6,13 @@ from pydantic import BaseModel, ValidationError
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.window_request import WINDOW_KINDS
-from pixel_gather.core.request.wrong_values import in_words
+from pixel_gather.core.request.wrong_values import either_in_words
 
-_PARTS_OF_WINDOW: Final = {"pixels": ("column", "row", "width", "height"), "size": ("width", "height")}
+_PARTS_OF_WINDOW: Final = {
+    "pixels": ("column", "row", "width", "height"),
+    "bbox": ("west", "south", "east", "north"),
+    "size": ("width", "height"),
+}
 NO_WINDOW: Final = "no_window"
 """Kind of the mistake that a request says no window."""
 
@@ -35,7 +39,7 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
     deepest = max(of_field, key=lambda n: (len(paths[n]), problems[n]["type"] == "value_error"))
     first, path = problems[deepest], paths[deepest]
-    message = in_words(first)
+    message = either_in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1], model)
         message = f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {known}"
@@ -46,6 +50,10 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     if path[:1] in (["window"], ["windows"]) and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
         path, part = path[:-1], names[int(path[-1])]
         message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
+    elif first["type"] == "missing" and isinstance(first["loc"][-1], int):  # a list that is too short
+        path = path[:-1]
+        n = max(int(paths[n][-1]) for n in of_field if paths[n][:-1] == path) + 1
+        message = f"give {n} values"
     others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
     also_wrong = list(dict.fromkeys(".".join(each) for each in others))
     return RequestError(message, field=".".join(path) or "request", also_wrong=also_wrong)
@@ -62,7 +70,7 @@ def _is_branch_name(part: object) -> bool:
     return (
         "[" in text
         or text in ("ExplicitLayout", "GridRequest", "MaskRequest", "int", "float", "LayoutName")
-        or text.startswith("literal")
+        or text.startswith(("literal", "constrained-"))
     )
 
 

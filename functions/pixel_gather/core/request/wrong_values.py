@@ -1,6 +1,6 @@
 """Messages for wrong values in a request. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from reprlib import Repr
 from typing import Any, Final
 
@@ -24,7 +24,9 @@ def _most_items(context: _Context) -> str:
     return f"give {context['max_length']} values"
 
 
-def _pattern(_: _Context) -> str:
+def _pattern(context: _Context) -> str:
+    if "://" in context["pattern"]:
+        return "write a bucket or host, such as s3://bucket or https://host"
     return "write letters, digits, hyphens or underscores, at most 60, the first a letter or a digit"
 
 
@@ -51,6 +53,7 @@ _KINDS: Final = (
     ("model_", "write an object with fields of its own"),
     ("dict_", "write an object with fields of its own"),
 )
+_AFTER_NUMBERS: Final = ("literal_", "model_", "dict_")
 _SAY_THEMSELVES: Final = (
     "missing",
     "too_short",
@@ -60,6 +63,23 @@ _SAY_THEMSELVES: Final = (
     "string_unicode",
 )
 """Mistakes whose message does not show the value."""
+
+
+def either_in_words(problems: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first mistake's message. It also says what the field's other types would take.
+
+    Args:
+        problems: Mistakes of one value.
+    """
+    first = in_words(problems[0])
+    start, write, _ = first.partition("; write ")
+    if not write:
+        return first
+    numbers_first = sorted(problems, key=lambda each: each["type"].startswith(_AFTER_NUMBERS))
+    said = [each for each in map(in_words, numbers_first) if each.startswith(f"{start}{write}")]
+    return f"{start}{write}" + ", or ".join(
+        dict.fromkeys(each.removeprefix(f"{start}{write}") for each in said)
+    )
 
 
 def in_words(problem: Mapping[str, Any]) -> str:
