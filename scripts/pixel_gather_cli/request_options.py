@@ -642,7 +642,7 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
         where = f" (line {mark.line + 1})" if mark is not None else ""
         raise RequestError(f"{error.problem}{where}", field=file) from error
     except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
         raise _no_request(f"is neither JSON nor YAML: {said}", file) from error
     if not isinstance(given, dict):
         raise _no_request(f"it must be an object with at least {fields}", file)

@@ -209,6 +209,18 @@ def test_a_key_that_is_there_twice_is_refused(
     assert says in capsys.readouterr().err
 
 
+def test_a_request_that_is_no_yaml_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parser's own words say where, and not what the text is to Python."""
+    (tmp_path / "request.yaml").write_text("sources: a.csv\nwindow: centre\n  x: 1\n")
+
+    assert run("plan", tmp_path / "request.yaml") == 2
+
+    said = capsys.readouterr().err
+    assert "is neither JSON nor YAML: mapping values are not allowed here in line 3, column 4" in said
+
+
 @given(number=(st.floats(allow_nan=False, allow_infinity=False) | st.integers()).map(json.dumps))
 @example(number="1e-9")
 @example(number="1.5E3")

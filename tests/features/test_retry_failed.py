@@ -94,8 +94,12 @@ def test_each_row_is_read_as_its_own_request_says(cube: Path, files: list[Path])
     assert open_cube(cube)["status"].values.tolist() == [0] * 5
 
 
-def test_the_command_line_reads_failed_sources_again(cube: Path) -> None:
+def test_the_command_line_reads_failed_sources_again(cube: Path, files: list[Path]) -> None:
     """It says how many were read, and how many are left."""
+    away = files[1].rename(cube.with_name("hidden"))
+    ended = CliRunner().invoke(command, ["retry", str(cube), "--quiet"], standalone_mode=False)
+    away.rename(files[1])
+    assert ended.output == "0 of 1 failed source could be read now; 1 is left\n"
     ended = CliRunner().invoke(command, ["retry", str(cube), "--quiet"], standalone_mode=False)
 
     assert ended.output == "1 of 1 failed source could be read now; 0 are left\n"

@@ -36,5 +36,7 @@ def retry_command(*, cube: str, as_json: bool, quiet: bool, **options: Any) -> i
         click.echo(json.dumps(gathered_to_json(gathered), indent=2))
     else:
         of = f"of {counted(gathered.n_retried, 'failed source')}"
-        click.echo(f"{gathered.n_recovered:,} {of} could be read now; {gathered.report.n_failed:,} are left")
+        n_left = gathered.report.n_failed
+        left = f"{n_left:,} {'is' if n_left == 1 else 'are'} left"
+        click.echo(f"{gathered.n_recovered:,} {of} could be read now; {left}")
     return 1 if gathered.report.n_failed else 0
