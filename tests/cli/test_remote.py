@@ -488,14 +488,16 @@ def test_status_of_a_failure_names_it_and_the_way_on(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status suggests a redrive if one is possible."""
-    failed = document("FAILED", done=9, error="StoreError", cause="the bucket is gone")
+    failed = document(
+        "FAILED", done=9, error="StoreError", cause=f"{'3c' * 32}.csv line 2: the bucket is gone"
+    )
     api.on(f"GET /v1/gathers/{ID}", failed)
 
     run("status", ID)
 
     printed = capsys.readouterr()
     assert "state         failed after 1 min 35 s" in printed.out
-    assert "error         StoreError: the bucket is gone" in printed.out
+    assert "error         StoreError: the uploaded list, line 2: the bucket is gone" in printed.out
     assert f"pixel-gather redrive {ID}" in printed.err
 
 

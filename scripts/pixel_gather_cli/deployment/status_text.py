@@ -1,5 +1,6 @@
 """Formats the status document of a gather or a table as text. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -17,6 +18,9 @@ _PLACES: Final = {
     "images_table": "images",
 }
 """Links to the files of a table, and what they are called."""
+
+_NAME_OF_UPLOAD: Final = re.compile(r"\b[0-9a-f]{64}(\.[a-z]+)? line\b")
+"""An uploaded list is called by its digest, which its owner does not know."""
 
 _WORDS: Final[Mapping[Kind, str]] = {"gather": "gather", "table": "table job"}
 
@@ -133,7 +137,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for warning in document.get("warnings", ()):
         yield "warning", warning
     if document.get("error"):
-        yield "error", f"{document['error']['type']}: {document['error']['detail']}"
+        detail = _NAME_OF_UPLOAD.sub("the uploaded list, line", document["error"]["detail"])
+        yield "error", f"{document['error']['type']}: {detail}"
     yield from map(_failure, document.get("failures", ()))
 
 
