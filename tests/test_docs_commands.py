@@ -264,3 +264,19 @@ def test_options_that_running_text_names_exist() -> None:
                     missing.append((page.name, code))
 
     assert not missing
+
+
+def test_every_option_says_what_it_does() -> None:
+    """A default alone is no help. The pages show the same texts."""
+
+    def without_words(found: click.Command) -> Iterator[str]:
+        for each in found.params:
+            if isinstance(each, click.Option) and not (each.help or "[").partition("[")[0].strip():
+                yield f"{found.name} {each.opts[0]}"
+        if isinstance(found, click.Group):
+            for name in found.list_commands(click.Context(found)):
+                below = found.get_command(click.Context(found), name)
+                assert below is not None
+                yield from without_words(below)
+
+    assert list(without_words(command)) == []

@@ -199,7 +199,12 @@ _WINDOW = (
     click.option(
         "--sample", type=int, metavar="N", help="Draw N chips at random from the polygons of --windows."
     ),
-    click.option("--seed", type=int, metavar="N", help="Of --sample.  [default: 0]"),
+    click.option(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="Start of the random numbers of --sample: the same one draws the same chips.  [default: 0]",
+    ),
     click.option(
         "--strata", metavar="COLUMN", help="As many chips of --sample for each value of this column."
     ),

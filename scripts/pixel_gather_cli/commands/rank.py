@@ -63,7 +63,13 @@ _WHAT = (
         metavar="ERROR",
         help="Largest standard error: a number, or a share of the values' spread. Or coarse, exact, every:5.",
     ),
-    click.option("--order", type=click.Choice(("desc", "asc")), default="desc", show_default=True),
+    click.option(
+        "--order",
+        type=click.Choice(("desc", "asc")),
+        default="desc",
+        show_default=True,
+        help="desc: the highest value first. asc: the lowest.",
+    ),
     click.option(
         "--top",
         type=click.IntRange(min=1),

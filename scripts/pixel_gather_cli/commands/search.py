@@ -61,7 +61,10 @@ _MOST_NAMED: Final = 30
     help="Folders listed at one time.",
 )
 @click.option(
-    "--format", "format_", type=click.Choice(_FORMATS), help="[default: csv with --assets, otherwise table]"
+    "--format",
+    "format_",
+    type=click.Choice(_FORMATS),
+    help="How to print what is found.  [default: csv with --assets, otherwise table]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--to", metavar="FILE", help="Parquet file to write with --format parquet.")
