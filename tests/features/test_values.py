@@ -225,17 +225,20 @@ def test_scaled_pixels_are_what_those_of_each_source_stand_for(tmp_path: Path) -
     assert replay(tmp_path / "cube").counts == {"same": 6}
 
 
-def test_complex_numbers_are_never_scaled(tmp_path: Path) -> None:
-    """Half of each number would be lost. The source is unlike the cube, and the reason says what to do."""
-    pixels = reflectances().astype("complex64") * (1 + 2j)
-    request = REQUEST | {"values": "scaled", "sources": [write(tmp_path, "complex", pixels, nodata=None)]}
+@pytest.mark.parametrize("values", ["harmonised", "scaled"])
+def test_complex_numbers_have_raw_values_alone(tmp_path: Path, values: str) -> None:
+    """Half of each number would be lost. Beside real numbers, a complex source is unlike the cube."""
+    real, pixels = reflectances().astype("float32"), reflectances().astype("complex64") * (1 + 2j)
+    number = write(tmp_path, "complex", pixels, nodata=None)
 
-    gathered = gather_undrawn(request, to=tmp_path / "cube")
+    with pytest.raises(RequestError, match="band_1 is complex64, whose numbers have no order"):
+        make_plan(REQUEST | {"values": values, "sources": [number]})
+    mixed = [{"href": write(tmp_path, "real", real), "scale": 2, "offset": 1}, {"href": number}]
+    gather_undrawn(REQUEST | {"values": values, "sources": {"rows": mixed}}, to=tmp_path / "cube")
 
     cube = opened(tmp_path / "cube")
-    assert gathered.report.n_failed == 1
-    assert cube["status"].values.tolist() == [Status.UNLIKE]
-    assert np.isnan(cube["band_1"].values).all()
+    assert cube["status"].values.tolist() == [Status.OK, Status.UNLIKE]
+    assert np.isfinite(cube["band_1"].values[0]).any()
 
 
 def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:

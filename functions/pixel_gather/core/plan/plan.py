@@ -424,11 +424,12 @@ def _check_values(plan: CubePlan) -> None:
             "use workers with more memory, a smaller window or fewer bands",
             field="values",
         )
-    if no_order := next((each for each in plan.measurements if np.dtype(each.dtype).kind == "c"), None):
-        raise RequestError(
-            f"{no_order.name} is {no_order.dtype}, whose numbers have no order: leave values out",
-            field="values",
-        )
+    for each in plan.measurements:
+        dtype = plan.slots[each.slot].dtype
+        if np.dtype(dtype).kind == "c":
+            raise RequestError(
+                f"{each.name} is {dtype}, whose numbers have no order: leave values out", field="values"
+            )
 
 
 def _check_missing(plan: CubePlan) -> None:

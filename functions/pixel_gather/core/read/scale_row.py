@@ -31,8 +31,7 @@ def scale_row(
 ) -> None:
     """Fill a row of the cube with physical values, and NaN where there are none. Tell it in the outcomes.
 
-    A source whose offset is undecided is unlike the cube, as no number is guessed. So is one of complex
-    numbers, as half of each would be lost.
+    A source whose offset is undecided is unlike the cube, as no number is guessed.
 
     Args:
         plan: The cube. Nothing is done for measurements that hold what their sources hold.
@@ -56,10 +55,6 @@ def _scale(
     stored: Pixels, values: Pixels, outcome: Outcome, source: Source, told: Sequence[StoredValues]
 ) -> None:
     """Scale the bands of one source, all or none."""
-    if stored.dtype.kind == "c":
-        outcome.status = Status.UNLIKE
-        outcome.reason = f"float32 cannot hold its numbers, which are {stored.dtype}: leave values out"
-        return
     x_start, y_start, x_stop, y_stop = outcome.extent
     declared_by = outcome.scaling or ((1.0, 0.0),) * len(told)
     scaled, states, reasons = [], [], []
