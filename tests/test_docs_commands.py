@@ -21,6 +21,9 @@ PROJECT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted(page for page in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")))
 _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _HERE_DOCUMENT: Final = re.compile(r"<<\s*'?(\w+)'?(.*?)\n.*?\n\1\n", re.DOTALL)
+_ASSIGNED: Final = re.compile(r"^\w+=\$\((.*)\)$")
+"""A variable that takes what a command prints."""
+
 _BUCKET_FOLDER: Final = re.compile(r"s3://[\w.-]+/([\w/-]*/)?")
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
 _OFFLINE: Final = (
@@ -71,7 +74,8 @@ def lines_of(page: Path) -> Iterator[str]:
     """Yield the command lines of a page, continued lines joined, without here-documents."""
     for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
         whole = _HERE_DOCUMENT.sub(r"\2\n", block).replace("\\\n", " ")
-        yield from (line for line in whole.splitlines() if line.strip() and not line.startswith("#"))
+        lines = (line for line in whole.splitlines() if line.strip() and not line.startswith("#"))
+        yield from (_ASSIGNED.sub(r"\1", line) for line in lines)
 
 
 def words_of(line: str) -> Iterator[list[str]]:
