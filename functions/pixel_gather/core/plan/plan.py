@@ -27,7 +27,6 @@ from pixel_gather.core.model.source import NO_INTEGER, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
@@ -61,6 +60,7 @@ from pixel_gather.core.plan.plan_reduction import (
     reduced_measurements,
 )
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
+from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start

@@ -10,7 +10,6 @@ import numpy as np
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
-from pixel_gather.core.plan.check_limits import check_limits, check_transfer
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
@@ -22,6 +21,7 @@ from pixel_gather.core.plan.plan import (
     touched,
 )
 from pixel_gather.core.plan.plan_reduction import inherit_reduction
+from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
