@@ -6,7 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.window_request import WINDOW_KINDS
-from pixel_gather.core.request.wrong_values import either_in_words
+from pixel_gather.core.request.wrong_values import in_words
 
 _PARTS_OF_WINDOW: Final = {
     "pixels": ("column", "row", "width", "height"),
@@ -39,7 +39,7 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
     deepest = max(of_field, key=lambda n: (len(paths[n]), problems[n]["type"] == "value_error"))
     first, path = problems[deepest], paths[deepest]
-    message = either_in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
+    message = in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1], model)
         message = f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {known}"

@@ -53,7 +53,10 @@ _KINDS: Final = (
     ("model_", "write an object with fields of its own"),
     ("dict_", "write an object with fields of its own"),
 )
+_WRITE: Final = "write "
 _AFTER_NUMBERS: Final = ("literal_", "model_", "dict_")
+"""Kinds of mistakes whose advice comes last: a word or an object may stand for a number."""
+
 _SAY_THEMSELVES: Final = (
     "missing",
     "too_short",
@@ -65,41 +68,31 @@ _SAY_THEMSELVES: Final = (
 """Mistakes whose message does not show the value."""
 
 
-def either_in_words(problems: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first mistake's message. It also says what the field's other types would take.
+def in_words(problems: Sequence[Mapping[str, Any]]) -> str:
+    """Return a message: what is wrong with a value, and what to write instead.
 
     Args:
-        problems: Mistakes of one value.
+        problems: One of pydantic's errors for each type that the field takes, as dictionaries. The first says
+            what is wrong. The others only add what could be written as well.
     """
-    first = in_words(problems[0])
-    start, write, _ = first.partition("; write ")
-    if not write:
-        return first
-    numbers_first = sorted(problems, key=lambda each: each["type"].startswith(_AFTER_NUMBERS))
-    said = [each for each in map(in_words, numbers_first) if each.startswith(f"{start}{write}")]
-    return f"{start}{write}" + ", or ".join(
-        dict.fromkeys(each.removeprefix(f"{start}{write}") for each in said)
-    )
-
-
-def in_words(problem: Mapping[str, Any]) -> str:
-    """Return a message: what is wrong and what to write instead.
-
-    Args:
-        problem: One of pydantic's errors, as a dictionary.
-    """
-    kind = problem["type"]
-    sentence = _SENTENCES.get(kind)
-    if sentence is None:
-        found = [words for start, words in _KINDS if kind.startswith(start)]
-        if not found:  # messages of our own validators
-            return str(problem["msg"]).removeprefix("Value error, ")
-        said = found[0]
-    else:
-        said = sentence(problem.get("ctx", {}))
-    if kind in _SAY_THEMSELVES:
+    first = problems[0]
+    said = _advise(first)
+    if said is None:  # messages of our own validators
+        return str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] in _SAY_THEMSELVES:
         return said
-    return f"it is {show_value(problem['input'])}; {said}"
+    if said.startswith(_WRITE):
+        numbers_first = sorted(problems, key=lambda each: each["type"].startswith(_AFTER_NUMBERS))
+        advice = [each for each in map(_advise, numbers_first) if each and each.startswith(_WRITE)]
+        said = _WRITE + ", or ".join(dict.fromkeys(each.removeprefix(_WRITE) for each in advice))
+    return f"it is {show_value(first['input'])}; {said}"
+
+
+def _advise(problem: Mapping[str, Any]) -> str | None:
+    kind = problem["type"]
+    if sentence := _SENTENCES.get(kind):
+        return sentence(problem.get("ctx", {}))
+    return next((words for start, words in _KINDS if kind.startswith(start)), None)
 
 
 def show_value(value: object) -> str:
