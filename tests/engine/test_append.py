@@ -44,7 +44,11 @@ IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in ra
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restored store gives ETags anew. A sidecar may have the same one, and then a shard is put twice."""
+    """Wait for nobody where a shard is put twice.
+
+    A restored store counts its ETags from 0 again. So a new object may get the ETag of an older one, whose
+    sidecar is there already. Then the shard is put once more.
+    """
     monkeypatch.setattr(commit_shard, "_LONGEST_PAUSE_S", 0.0)
 
 

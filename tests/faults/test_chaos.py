@@ -15,6 +15,8 @@ _MOST_RUNS: Final = 20
 _PATIENCE: Final = 0.4
 """A request that hangs is given up after less than a second. A busy machine sees more of them."""
 
+_HANGS_S: Final = 3 * _PATIENCE
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cloud", ["s3", "gs", "az"])
@@ -22,7 +24,7 @@ def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
     """The gather is started again until it ends well, as the one on AWS is."""
     sources = made_sources(_N)
     calm = ChaosStore(random.Random(0), 0.0, dict(sources))  # noqa: S311 # no secret
-    stormy = ChaosStore(random.Random(7), 0.1, dict(sources), hangs_s=1.2)  # noqa: S311 # as above
+    stormy = ChaosStore(random.Random(7), 0.1, dict(sources), hangs_s=_HANGS_S)  # noqa: S311 # as above
     with serving(calm, cloud) as endpoint:
         work(endpoint, _N, _PATIENCE, cloud)
     with serving(stormy, cloud) as endpoint:
@@ -48,7 +50,7 @@ def test_requests_that_are_passed_on_fail_just_as_well() -> None:
     """On the emulated stack the objects are the emulator's, and a proxy before it lets requests fail."""
     there = ChaosStore(random.Random(0), 0.0, made_sources(8))  # noqa: S311 # no secret
     with serving(there) as endpoint:
-        proxy = ChaosStore(random.Random(1), 0.2, hangs_s=1.2, pass_on=passing_on(endpoint))  # noqa: S311 # as above
+        proxy = ChaosStore(random.Random(1), 0.2, hangs_s=_HANGS_S, pass_on=passing_on(endpoint))  # noqa: S311 # as above
         with serving(proxy) as before:
             for _ in range(_MOST_RUNS):
                 with suppress(GatherError):

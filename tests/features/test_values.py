@@ -234,11 +234,14 @@ def test_complex_numbers_have_raw_values_alone(tmp_path: Path, values: str) -> N
     with pytest.raises(RequestError, match="band_1 is complex64, whose numbers have no order"):
         make_plan(REQUEST | {"values": values, "sources": [number]})
     mixed = [{"href": write(tmp_path, "real", real), "scale": 2, "offset": 1}, {"href": number}]
-    gather_undrawn(REQUEST | {"values": values, "sources": {"rows": mixed}}, to=tmp_path / "cube")
+    gathered = gather_undrawn(REQUEST | {"values": values, "sources": {"rows": mixed}}, to=tmp_path / "cube")
 
     cube = opened(tmp_path / "cube")
+    assert gathered.report.n_failed == 1
     assert cube["status"].values.tolist() == [Status.OK, Status.UNLIKE]
     assert np.isfinite(cube["band_1"].values[0]).any()
+    missing = np.nan if values == "scaled" else cube["band_1"].attrs["_FillValue"]
+    np.testing.assert_array_equal(cube["band_1"].values[1], np.full((SIDE, SIDE), missing))
 
 
 def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:
