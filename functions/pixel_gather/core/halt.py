@@ -1,8 +1,8 @@
-"""The marker that says that a month's budget is spent. While it holds, no gather or table begins. Pure.
+"""The marker that halts a deployment: its budget of the month is spent, or somebody has halted it. Pure.
 
-It is one small object beside the register of `pixel_gather.core.share_workers`. It holds until the month is
-over, as the budget does. This module imports no JSON library but Python's, so that every function can read
-it.
+While the marker holds, no gather or table begins. It is one small object beside the register of
+`pixel_gather.core.share_workers`, and holds until the month is over. This module imports no JSON library but
+Python's, so that every function can read the marker.
 """
 
 import json
@@ -20,7 +20,7 @@ def halt_content(now: datetime, limited: Mapping[str, int], *, by_hand: bool = F
     Args:
         now: The time.
         limited: How many workers each gather or table had that was limited, by its name.
-        by_hand: Whether somebody has halted the deployment, and not its budget.
+        by_hand: Whether somebody has halted the deployment. If not, its budget is spent.
     """
     months = now.year * 12 + now.month  # those before the next one
     until = datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.core.results.report import Report
     from pixel_gather.core.results.row_coordinates import Coordinate, Values
 
-ROOT_KEY: Final = "zarr.json"
 RECEIPT_KEY: Final = "receipt.json"
+ROOT_KEY: Final = "zarr.json"
 """Key of the group's metadata, below a cube's place. An array has the same key below its name."""
 
 NOT_COMPLETE: Final = (

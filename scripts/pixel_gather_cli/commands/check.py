@@ -65,7 +65,7 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
     findings = [*measured.findings, _read_back(smoke, stores), *_beside(there, account, stack)]
     if failures:
         findings += fail_on_purpose(there)
-    if there.is_emulated:  # its speeds call for nothing
+    if there.is_emulated:  # its speeds are not those of AWS
         findings = [each if each.is_wrong else replace(each, to_do="") for each in findings]
     if save is not None:
         _save(save, measured.values)

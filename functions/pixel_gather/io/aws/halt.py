@@ -33,10 +33,12 @@ class Switch:
     def halt(self, *, left_s: Callable[[], float], by_hand: bool = False) -> list[str]:
         """Let nothing begin, and let what runs have one worker. Return the names of what was limited.
 
-        The marker says whether this is done by hand, so that nobody is told of a budget that is not spent.
-
         What has no workers yet is looked at again, until nothing is left: it may have been planned before the
         marker, and its workers begin minutes later.
+
+        Args:
+            left_s: How many seconds there are to look again.
+            by_hand: As in `pixel_gather.core.halt.halt_content`.
         """
         limited = workers_before(self.gathers.control_file(HALTED_KEY))
         self._mark(limited, by_hand=by_hand)
