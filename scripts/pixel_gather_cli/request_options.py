@@ -203,7 +203,7 @@ _WINDOW = (
         "--seed",
         type=int,
         metavar="N",
-        help="Start of the random numbers of --sample: the same one draws the same chips.  [default: 0]",
+        help="Seed of --sample's random numbers. The same seed draws the same chips.  [default: 0]",
     ),
     click.option(
         "--strata", metavar="COLUMN", help="As many chips of --sample for each value of this column."

@@ -44,7 +44,7 @@ IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in ra
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nobody where a shard is put twice.
+    """Let workers not pause before they put a shard again.
 
     A restored store counts its ETags from 0 again. So a new object may get the ETag of an older one, whose
     sidecar is there already. Then the shard is put once more.

@@ -1,4 +1,4 @@
-"""The single objects of a cube: read, put if nothing has changed there, and the cube that they describe."""
+"""Reads and puts single objects of a cube, and tells which cube the group's metadata describe."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 
 @dataclass(frozen=True, slots=True)
 class CubeFiles:
-    """The objects at the root of a store, by their keys."""
+    """A cube's objects, by their keys. The cube lies at the root of the store."""
 
     store: Store
     place: str
