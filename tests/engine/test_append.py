@@ -44,10 +44,11 @@ IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in ra
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let workers not pause before they put a shard again.
+    """Leave out the pause before a worker puts a shard again.
 
-    A restored store counts its ETags from 0 again. So a new object may get the ETag of an older one, whose
-    sidecar is there already. Then the shard is put once more.
+    The fake store counts its ETags from 0 again when a test restores it. So a new object may get the ETag of
+    an older one. The sidecar of the older one is in the store already. In that case the worker pauses, as it
+    does beside another worker, and puts the shard again.
     """
     monkeypatch.setattr(commit_shard, "_LONGEST_PAUSE_S", 0.0)
 

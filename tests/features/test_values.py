@@ -231,7 +231,7 @@ def test_complex_numbers_have_raw_values_alone(tmp_path: Path, values: str) -> N
     real, pixels = reflectances().astype("float32"), reflectances().astype("complex64") * (1 + 2j)
     number = write(tmp_path, "complex", pixels, nodata=None)
 
-    with pytest.raises(RequestError, match="band_1 is complex64, whose numbers have no order"):
+    with pytest.raises(RequestError, match="band_1 is complex64, and complex numbers stay raw"):
         make_plan(REQUEST | {"values": values, "sources": [number]})
     mixed = [{"href": write(tmp_path, "real", real), "scale": 2, "offset": 1}, {"href": number}]
     gathered = gather_undrawn(REQUEST | {"values": values, "sources": {"rows": mixed}}, to=tmp_path / "cube")

@@ -94,8 +94,8 @@ def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
             HEADER,
             Status.OUTSIDE,
             (
-                "the tile in column 0, row 4 lies outside its 40 x 50 pixels: its tiles are in columns 0 to "
-                "2 and rows 0 to 3, each of 16 x 16"
+                "the tile in column 0, row 4 lies outside its 40 x 50 pixels: the image has tiles in "
+                "columns 0 to 2 and rows 0 to 3, of 16 x 16 pixels"
             ),
         ),
         (WindowRule(pixels=(40, 0, 5, 5)), HEADER, Status.OUTSIDE, "columns 40 to 45"),

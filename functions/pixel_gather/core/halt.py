@@ -1,8 +1,9 @@
-"""The marker that halts a deployment: its budget of the month is spent, or somebody has halted it. Pure.
+"""The marker that halts a deployment. Pure.
 
-While the marker holds, no gather or table begins. It is one small object beside the register of
-`pixel_gather.core.share_workers`, and holds until the month is over. This module imports no JSON library but
-Python's, so that every function can read the marker.
+It is set when the deployment's budget of the month is spent, or when somebody halts the deployment. While the
+marker holds, no new gather and no new table of points, zones or a ranking begins. The marker is one small
+object beside the register of `pixel_gather.core.share_workers`. It holds until the month is over. This module
+imports no JSON library but Python's own, so that it can be in the package of every Lambda function.
 """
 
 import json

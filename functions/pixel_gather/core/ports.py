@@ -44,10 +44,10 @@ class OpenedSource(Protocol):
         """Fill arrays with the pixels of windows. A tile that several windows touch is read once.
 
         Args:
-            wanted: An array for each window. Its shape is (band, y, x) of the window, in C order in the last
-                two axes, and its dtype is that of the header. Every pixel inside the source is overwritten;
-                pixels outside keep their value. A window is in pixels of the header's grid, and part of it
-                lies on the raster.
+            wanted: An array for each window. Its shape is (band, y, x), its dtype that of the header. Each of
+                its bands is contiguous, in C order. Pixels that lie on the raster are overwritten. Others
+                keep their value. A window is in pixels of the header's grid. At least a part of it lies on
+                the raster.
             bands: Which bands, from 1, in the order of the arrays.
             masked: Pixels that GDAL's masks of these bands hide keep their value, too. The masks are the
                 source's own mask, alpha, or nodata. Pixels that hold nodata exactly may be written.
@@ -55,8 +55,8 @@ class OpenedSource(Protocol):
                 `pixel_gather.core.estimate.range_parts`. None for one request per range. Changes no pixel.
 
         Raises:
-            StaleHeaderError: The packed header is out of date. The arrays may hold anything.
-            SourceError: The pixels of some window cannot be read. The arrays may hold anything.
+            StaleHeaderError: The packed header is out of date. After this, the arrays may hold anything.
+            SourceError: The pixels of a window cannot be read. After this, the arrays may hold anything.
         """
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:

@@ -128,8 +128,8 @@ def _why_outside(rule: WindowRule, window: Window, header: Header) -> str:
     row, col = rule.tile
     cols, rows = -(-header.width // header.tile_width), -(-header.height // header.tile_height)
     return (
-        f"the tile in column {col}, row {row} {outside}: its tiles are in columns 0 to {cols - 1} and rows "
-        f"0 to {rows - 1}, each of {header.tile_width} x {header.tile_height}"
+        f"the tile in column {col}, row {row} {outside}: the image has tiles in columns 0 to {cols - 1} and "
+        f"rows 0 to {rows - 1}, of {header.tile_width} x {header.tile_height} pixels"
     )
 
 

@@ -428,7 +428,8 @@ def _check_values(plan: CubePlan) -> None:
         dtype = plan.slots[each.slot].dtype
         if np.dtype(dtype).kind == "c":
             raise RequestError(
-                f"{each.name} is {dtype}, whose numbers have no order: leave values out", field="values"
+                f"{each.name} is {dtype}, and complex numbers stay raw: leave the field values out",
+                field="values",
             )
 
 

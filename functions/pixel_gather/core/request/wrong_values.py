@@ -72,8 +72,8 @@ def in_words(problems: Sequence[Mapping[str, Any]]) -> str:
     """Return a message: what is wrong with a value, and what to write instead.
 
     Args:
-        problems: One of pydantic's errors for each type that the field takes, as dictionaries. The first says
-            what is wrong. The others only add what could be written as well.
+        problems: Pydantic's errors as dictionaries, one for each type that the field takes. The first says
+            what is wrong. Each other one only adds another thing that may be written.
     """
     first = problems[0]
     said = _advise(first)
