@@ -80,8 +80,9 @@ def test_an_interrupt_of_a_notebook_ends_the_work_at_once() -> None:
     async def work() -> None:
         try:
             await asyncio.sleep(60)
-        finally:
+        except asyncio.CancelledError:
             closed.set()
+            raise
 
     async def cell() -> None:
         earlier = signal.signal(signal.SIGINT, signal.default_int_handler)  # as IPython has it
@@ -93,12 +94,10 @@ def test_an_interrupt_of_a_notebook_ends_the_work_at_once() -> None:
             timer.join()
             signal.signal(signal.SIGINT, earlier)
 
-    started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
 
     assert closed.is_set()
-    assert time.perf_counter() - started < 10
 
 
 def test_run_beside_a_running_loop_raises_what_the_work_raises() -> None:
@@ -157,16 +156,18 @@ def test_an_interrupt_after_the_work_is_raised() -> None:
 def test_a_late_second_interrupt_breaks_off_a_clean_up_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to wait for a clean-up without end."""
     monkeypatch.setattr("pixel_gather.io.event_loop._PATIENCE_S", 0.0)
+    has_waited = False
 
     async def work() -> None:
+        nonlocal has_waited
         try:
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(60)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(60)
+            has_waited = True
 
-    started = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         run(work())
-    assert time.perf_counter() - started < 30
+    assert not has_waited

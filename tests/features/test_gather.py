@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ import xarray as xr
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from pixel_gather import Gathered, Progress, Settings, gather_async, make_plan, verify
 from pixel_gather.core.errors import StoreError
+from pixel_gather.io.lists.source_table import SqliteSourceTable
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -203,23 +206,35 @@ def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_pat
     assert gather_undrawn(REQUEST, to=to).report.status_counts == {"ok": len(FILES)}
 
 
-def test_an_interrupt_ends_reading_a_list(tmp_path: Path) -> None:
+def test_an_interrupt_ends_reading_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread stops at the next line, so the process can end. No file is left."""
-    (tmp_path / "list.txt").write_text("\n".join(f"/nowhere/{n}.tif" for n in range(2_000_000)))
+    (tmp_path / "list.txt").write_text("\n".join(f"/nowhere/{n}.tif" for n in range(500_000)))
+    begins = threading.Event()
+    ends: list[type[BaseException]] = []
+
+    def load(*arguments: Any, **options: Any) -> SqliteSourceTable:
+        begins.set()
+        try:
+            return SqliteSourceTable(*arguments, **options)
+        except BaseException as error:
+            ends.append(type(error))
+            raise
+
+    monkeypatch.setattr("pixel_gather.in_process.job.SqliteSourceTable", load)
 
     async def cancelled() -> None:
         work = asyncio.ensure_future(
             gather_async({"sources": str(tmp_path / "list.txt"), "window": "centre"}, to=tmp_path / "cube")
         )
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(begins.wait)
         work.cancel()
         await work
 
-    started = time.perf_counter()
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
 
-    assert time.perf_counter() - started < 4
+    assert ends == [InterruptedError]
+    assert not (tmp_path / "cube").exists()
 
 
 @pytest.fixture

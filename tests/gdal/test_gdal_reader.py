@@ -150,20 +150,17 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
 
-    async def work() -> tuple[Status, float, np.ndarray[Any, Any], int]:
+    async def work() -> tuple[Status, np.ndarray[Any, Any], int]:
         async with GdalReader(objects, settings=GdalSettings(max_children=1, timeout_s=1.5)) as reader:
             source = await reader.open_("file:///a", overview=None, cost=Cost())
             (pid,) = _pids(reader)
             os.kill(pid, signal.SIGSTOP)
-            started = time.perf_counter()
             out = np.zeros((2, 90, 100), np.uint16)
             status = await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
-            elapsed = time.perf_counter() - started
-            return status, elapsed, await _read(reader, "file:///b", WINDOW), pid
+            return status, await _read(reader, "file:///b", WINDOW), pid
 
-    status, elapsed, pixels, pid = _run(work())
+    status, pixels, pid = _run(work())
     assert status is Status.TIMED_OUT
-    assert elapsed < 5
     np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
     assert not Path(f"/proc/{pid}").exists()
 

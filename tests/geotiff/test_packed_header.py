@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import math
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -304,7 +303,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
-    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, without a long wait."""
+    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, with few requests."""
     file = tmp_path / "a.tif"
     if not file.exists():
         geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
@@ -312,14 +311,13 @@ def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     entry = bytearray(example(tmp_path))
     for place, value in changes:
         entry[place % len(entry)] = value
-    started = time.perf_counter()
     warm = opened(source, packed_header=bytes(entry))
     window = Window(col_off=3, row_off=5, width=40, height=30)
     out = np.zeros((1, 30, 40), warm.header.dtype)
     with suppress(UnsupportedError, SourceError):
         asyncio.run(warm.read_into([(out, window)], (1,), masked=False))
 
-    assert time.perf_counter() - started < 2.0
+    assert len(source.ranges) <= 20  # the window needs twelve tiles
 
 
 def test_the_struct_says_its_version_first() -> None:

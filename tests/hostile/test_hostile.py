@@ -13,7 +13,7 @@ import pytest
 import rasterio
 
 from hostile.memory import peak_rss_mib, reset_peak
-from parity.readers import READERS, TIMEOUT_S, Readings
+from parity.readers import READERS, Readings
 from parity.truth import AS_FOR_THE_TRUTH, SMALL, full_data, sha256
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
@@ -26,6 +26,8 @@ _MAX_GROWTH_MIB: Final = 256
 """Most memory that the reading process may need beyond what it held before the first broken file."""
 
 _MAX_CHILD_RSS_MIB: Final = 256
+MAX_CPU_S: Final = 20.0
+"""Most time that one file may keep the reading process busy. Time in which others are busy does not count."""
 
 _BROKEN: Final = frozenset({Status.CORRUPT, Status.UNSUPPORTED})
 _GOOD_TILES: Final = "good tiles as gdal, the broken tile an error"
@@ -78,13 +80,12 @@ def readings(request: pytest.FixtureRequest) -> Iterator[Readings]:
 
 @pytest.mark.parametrize("case", _cases())
 def test_reader_answers_a_broken_file_as_gdal_does(readings: Readings, case: Hostile) -> None:
-    """The answer is the expected one, within ten seconds, with few requests and no other exception."""
+    """The answer is the expected one, with little work, few requests and no other exception."""
     cost = Cost()
-    started = time.perf_counter()
+    began_s = time.process_time()
     answer = _centre64(readings, case, cost)
-    elapsed = time.perf_counter() - started
 
-    assert elapsed < TIMEOUT_S
+    assert time.process_time() - began_s < MAX_CPU_S
     assert cost.requests <= _MAX_REQUESTS
     assert all(peak_rss_mib(pid) < _MAX_CHILD_RSS_MIB for pid in readings.children())
     if case.expected == "error":

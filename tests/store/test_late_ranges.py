@@ -68,15 +68,12 @@ def test_late_range_is_asked_for_on_another_connection(stays_on_host: bool) -> N
     """The hedge uses another connection, because the first one hangs. It requests the same version."""
     cost = Cost()
     with late_server(HANGS) as server:
-        began = time.monotonic()
         objects = Objects(replace(SETTINGS, stays_on_host=stays_on_host))
         fetched = asyncio.run(get_late(objects, server.root, cost))
-        took_s = time.monotonic() - began
 
     assert bytes(fetched.content) == CONTENT[10:20]
     assert [asked.if_match for asked in server.asked if asked.path == "/late"] == ['"1"', '"1"']
     assert (cost.requests, cost.hedges, cost.retries) == (2, 1, 0)
-    assert took_s < 10
 
 
 def test_connections_are_used_again_after_a_hedge_has_won() -> None:
@@ -128,11 +125,18 @@ def test_hedge_that_is_throttled_leaves_the_first_alone_and_slows_the_pace() -> 
 def test_pace_hears_of_the_answer_that_was_taken() -> None:
     """The reported time counts from the start of the hedge whose answer was taken."""
     pace = FakePace()
+    settings = replace(SETTINGS, hedging=HedgeSettings(least_late_s=0.3))
     with late_server(HANGS) as server:
-        asyncio.run(get_late(Objects(SETTINGS, pace=pace), server.root, Cost()))
+
+        async def run() -> float:
+            began_s = time.monotonic()
+            await get_late(Objects(settings, pace=pace), server.root, Cost())
+            return time.monotonic() - began_s
+
+        took_s = asyncio.run(run())
 
     assert len(pace.answers) == 41
-    assert max(first_byte_s for first_byte_s, _ in pace.answers) < 5
+    assert sum(first_byte_s for first_byte_s, _ in pace.answers) <= took_s - 0.3
 
 
 def test_no_hedge_without_settings() -> None:
@@ -146,15 +150,13 @@ def test_no_hedge_without_settings() -> None:
 
 def test_first_byte_has_its_own_time_out() -> None:
     """A store that never answers costs the time-out and a retry."""
-    settings = replace(SETTINGS, hedging=None, first_byte_timeout_s=0.2)
+    settings = replace(SETTINGS, hedging=None, first_byte_timeout_s=0.2, request_timeout_s=600)
     cost = Cost()
-    began = time.monotonic()
     with late_server(HANGS) as server:
         fetched = asyncio.run(get_late(Objects(settings), server.root, cost, n_before=0))
 
     assert bytes(fetched.content) == CONTENT[10:20]
     assert (cost.requests, cost.retries) == (2, 1)
-    assert 0.2 <= time.monotonic() - began < 5
 
 
 @pytest.fixture
@@ -169,9 +171,8 @@ def stalling(tmp_path: Path) -> Iterator[LoopbackServer]:
 @BOTH_CLIENTS
 def test_body_that_stops_arriving_is_asked_for_again(stalling: LoopbackServer, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
     """A body that stops arriving is requested again long before the whole request times out."""
-    settings = replace(SETTINGS, stall_timeout_s=0.3, stays_on_host=stays_on_host)
+    settings = replace(SETTINGS, stall_timeout_s=0.3, request_timeout_s=600, stays_on_host=stays_on_host)
     cost = Cost()
-    began = time.monotonic()
 
     fetched = asyncio.run(
         Objects(settings).get_range(f"{stalling.url}/x/a", 0, len(CONTENT), etag=None, cost=cost)
@@ -179,4 +180,3 @@ def test_body_that_stops_arriving_is_asked_for_again(stalling: LoopbackServer, s
 
     assert bytes(fetched.content) == CONTENT
     assert (cost.requests, cost.retries) == (2, 1)
-    assert 0.3 <= time.monotonic() - began < 5

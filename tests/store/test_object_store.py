@@ -1,7 +1,6 @@
 """Ranged GETs from servers that fail in many ways."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -212,13 +211,11 @@ def test_get_range_tells_a_change_from_servers_that_ignore_if_match() -> None:
 def test_get_range_gives_up_a_request_that_hangs_and_tries_again() -> None:
     """One lost answer costs the time-out, then a retry."""
     cost = Cost()
-    began = time.perf_counter()
     with serving(first(Answer(delay_s=30))) as server:
         fetched = get(f"{server.root}/a.tif", cost=cost)
 
     assert bytes(fetched.content) == CONTENT[10:20]
     assert cost.retries == 1
-    assert 0.4 < time.perf_counter() - began < 5
 
 
 def test_get_range_times_out_on_a_server_that_never_answers() -> None:
