@@ -140,6 +140,7 @@ class GatherStack(Stack):
             "ScheduleRoleArn": schedules.role.role_arn,
             "LostTicksArn": schedules.lost_ticks.queue_arn,
             "TickFunctionArn": functions.tick.function.function_arn,
+            "CatalogHosts": ",".join(settings.catalog_hosts) or "none",
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -264,6 +264,7 @@ class Settings:
         account_concurrency = context.integer(
             "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
         )
+        catalog_hosts = _hosts("catalog_hosts", context.array("catalog_hosts"))
         settings = cls(
             stage=context.text(
                 "stage",
@@ -273,7 +274,7 @@ class Settings:
             ),
             source_buckets=_source_buckets(context),
             https_hosts=_hosts("https_hosts", context.array("https_hosts")),
-            catalog_hosts=_hosts("catalog_hosts", context.array("catalog_hosts")),
+            catalog_hosts=catalog_hosts,
             signing=_signing(context.array("signing")),
             earthdata_secret=context.text(
                 "earthdata_secret",
@@ -312,7 +313,7 @@ class Settings:
             canary_hours=_canary_hours(context),
             measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
-            schedules=_schedules(context.array("schedules")),
+            schedules=_schedules(context.array("schedules"), hosts=frozenset(catalog_hosts)),
             emulated=context.truth("emulated", default=default.emulated),
         )
         _refuse_unknown(given, asked)
@@ -405,8 +406,8 @@ def _signing(given: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _schedules(given: Sequence[object]) -> tuple[Schedule, ...]:
-    found = [_schedule(f"schedules[{index}]", each) for index, each in enumerate(given)]
+def _schedules(given: Sequence[object], *, hosts: frozenset[str]) -> tuple[Schedule, ...]:
+    found = [_schedule(f"schedules[{index}]", each, hosts=hosts) for index, each in enumerate(given)]
     for what in ("name", "cube"):
         values = [getattr(each, what) for each in found]
         for value in values:
@@ -415,7 +416,7 @@ def _schedules(given: Sequence[object]) -> tuple[Schedule, ...]:
     return tuple(found)
 
 
-def _schedule(key: str, value: object) -> Schedule:
+def _schedule(key: str, value: object, *, hosts: frozenset[str]) -> Schedule:
     needed, known = {"name", "every", "request"}, {"name", "every", "request", "overlap_days"}
     if not isinstance(value, dict) or not needed <= set(value) <= known:
         raise SettingsError(key, value, "an object with name, every, request and, where needed, overlap_days")
@@ -424,9 +425,11 @@ def _schedule(key: str, value: object) -> Schedule:
     if not isinstance(value["request"], dict):
         raise SettingsError(f"{key}.request", value["request"], "an object")
     try:
-        return Schedule(**value)
+        schedule = Schedule(**value)
+        schedule.check_hosts(hosts)
     except RequestError as error:
         raise SettingsError(key, value["name"], f"a schedule that can run: {error}") from error
+    return schedule
 
 
 def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:

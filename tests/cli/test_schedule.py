@@ -41,6 +41,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         "TickFunctionArn": TICK,
         "ScheduleRoleArn": ROLE,
         "LostTicksArn": LOST,
+        "CatalogHosts": "stac.example.org,other.example.org:8443",
     }
     template = {
         "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
@@ -118,6 +119,19 @@ REFUSED = {
     ("add", "other", *DAILY, "--append-to", "first"): "appends to first already",
     ("add", "other", *DAILY): "output.append_to: name the cube",
     ("add", "other", "request.yaml", "--every", "daily", "--append-to", "b"): "--every: it is ",
+    (
+        "add",
+        "other",
+        *DAILY,
+        "--stac",
+        "https://c.org/v1",
+        "--assets",
+        "red",
+        "--append-to",
+        "b",
+    ): "c.org is not allowed here",
+    ("add", "other", "cmr.yaml", *DAILY[1:]): "request.sources.stac.cmr: the host cmr.earthdata",
+    ("add", "other", "table.yaml", *DAILY[1:]): "request.sources.stac.api: the host c.org",
     ("remove", "of-the-stack"): "comes from the stack's settings",
     ("remove", "nobody"): "there is no schedule nobody",
     ("list", "--stack", "Nobody"): "there is no stack Nobody",
@@ -125,8 +139,22 @@ REFUSED = {
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_what_cannot_be_done_is_said() -> None:
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     """Nothing is added or removed."""
+    requests = {
+        "cmr": {
+            "sources": {"stac": {"cmr": {"short_name": "HLSL30"}, "assets": ["B04"]}},
+            "window": REQUEST["window"],
+            "output": {"append_to": "b"},
+        },
+        "table": {
+            "sources": {"stac": {"api": "https://c.org/v1"}},
+            "zones": "s3://b/f.geojson",
+            "append_to": "b",
+        },
+    }
+    for name, request in requests.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(request))
     for arguments, message in REFUSED.items():
         with pytest.raises((RequestError, DeploymentError), match=message):
             run(*arguments)

@@ -97,9 +97,13 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
             "the name of only one schedule",
         ),
         ([DAILY, DAILY | {"name": "other"}], "the cube of only one schedule"),
+        (
+            [DAILY | {"request": REQUEST | {"sources": {"stac": {"api": "https://c.org", "assets": ["a"]}}}}],
+            "stac.api: the host c.org is not allowed here; the setting catalog_hosts",
+        ),
     ],
 )
 def test_wrong_schedules_are_refused_before_anything_is_deployed(schedules: Any, message: str) -> None:
     """The message names the schedule and its field."""
     with pytest.raises(SettingsError, match=message):
-        Settings.from_context({"schedules": schedules})
+        Settings.from_context({"schedules": schedules, "catalog_hosts": ["stac.example.org"]})

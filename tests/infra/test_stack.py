@@ -120,6 +120,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "LostTicksArn",
         "ScheduleRoleArn",
         "TickFunctionArn",
+        "CatalogHosts",
     }
 
 

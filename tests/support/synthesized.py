@@ -48,6 +48,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "alarm_email": "operator@example.org",
         "output_prefix": "a/b/",
         "retain_arrays": False,
+        "catalog_hosts": ["stac.example.org"],
         "schedules": [
             {
                 "name": "daily",

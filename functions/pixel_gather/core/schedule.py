@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.request.web_address import CMR, hosts_only
 from pixel_gather.core.time_range import (
     ALL_TIMES,
     PERIODS,
@@ -132,6 +133,21 @@ class Schedule:
         if not isinstance(named, str) or not named:
             raise RequestError("name the cube that grows", field="request.output.append_to")
         return named.removesuffix(".zarr")
+
+    def check_hosts(self, hosts: frozenset[str]) -> None:
+        """Refuse a search whose host the deployment does not ask. Each tick would fail.
+
+        Args:
+            hosts: The deployment's setting ``catalog_hosts``.
+
+        Raises:
+            RequestError: The host is not one of these. The message names the field.
+        """
+        stac = self.request["sources"].get("stac", {})
+        for kind in ("api", "cmr"):
+            if kind in stac:
+                check = hosts_only(hosts, field=f"request.sources.stac.{kind}")
+                check(CMR if kind == "cmr" else str(stac["api"]))
 
     def event(self, tick: str = SCHEDULED_TIME) -> dict[str, Any]:
         """Return what the function of ticks is called with.

@@ -57,7 +57,8 @@ class DeployedSchedules:
         """Add a schedule. Its first tick is one interval from now, or at the next time of its cron.
 
         Raises:
-            RequestError: One of this name or for this cube is there, or the request is too large.
+            RequestError: One of this name or for this cube is there, the request is too large, or the
+                deployment does not ask the host of its search.
             DeploymentError: There is no such stack.
         """
         content = json.dumps(schedule.event())
@@ -66,6 +67,7 @@ class DeployedSchedules:
                 f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
                 field="request",
             )
+        schedule.check_hosts(frozenset(self._output("CatalogHosts").split(",")))
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(
