@@ -242,6 +242,14 @@ def test_a_kind_of_scenes_that_there_is_not_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
+    """A catalog is Parquet, which nobody would look for in a CSV file."""
+    with pytest.raises(RequestError, match=r"^to: a catalog is a Parquet file; write scenes\.parquet$"):
+        make_catalog([], to=tmp_path / "scenes.CSV")
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_item_that_was_fine_once_stays_at_a_refresh(tmp_path: Path) -> None:
     """Its provider may mend it. What is no longer named goes."""
     file, place = tmp_path / "items.json", tmp_path / "catalog.parquet"

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -48,6 +49,10 @@ from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _N_AT_A_TIME: Final = 1000
+_OTHER_SUFFIXES: Final = frozenset(
+    {".csv", ".geojson", ".json", ".jsonl", ".ndjson", ".tif", ".txt", ".zarr"}
+)
+"""A catalog of such a name would be taken for something else."""
 
 type SceneKind = Literal["items", "stac", "cmr", "items_file", "sentinel2_index", "sources"]
 """What scenes of a catalog are made from."""
@@ -132,7 +137,7 @@ def make_catalog(
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: ``kind`` is none of these, or it holds no scene.
+        RequestError: ``kind`` is none of these, it holds no scene, or ``to`` is the name of another format.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
     if kind not in get_args(SceneKind.__value__):
@@ -336,6 +341,9 @@ def _as_text(origin: Origin) -> bytes:
 
 def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
     folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    name = PurePosixPath(key)
+    if name.suffix.lower() in _OTHER_SUFFIXES:
+        raise RequestError(f"a catalog is a Parquet file; write {name.stem}.parquet", field="to")
     return open_place(folder, settings.stores), key
 
 
