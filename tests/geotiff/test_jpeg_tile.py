@@ -1,6 +1,7 @@
 """JPEG tiles are decoded to the pixels that rasterio gives, or left to GDAL."""
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -77,6 +78,31 @@ def test_jpeg_is_read_as_rasterio_reads_it(tmp_path: Path, n_bands: int, options
     )
     assert again.from_packed_header
     np.testing.assert_array_equal(pixels(again), expected)
+
+
+@pytest.mark.parametrize(
+    ("photometric", "names", "others"),
+    [("ycbcr", b"\1\2\3", b"RGB"), ("rgb", b"RGB", b"\1\2\3")],
+    ids=["YCbCr", "RGB"],
+)
+def test_the_directory_says_what_samples_are(
+    tmp_path: Path, photometric: str, names: bytes, others: bytes
+) -> None:
+    """The names of a JPEG's components, by which libjpeg guesses, count for nothing."""
+    path = tmp_path / "a.tif"
+    content = geotiff(path, picture(3), compress="jpeg", photometric=photometric, interleave="pixel", **TILED)
+    renamed = bytearray(content)
+    for found in re.finditer(rb"\xff\xc0.{7}\x03|\xff\xda..\x03", content, re.DOTALL):  # a frame, or a scan
+        step = 3 if found[0][1] == 0xC0 else 2
+        component = slice(found.end(), found.end() + 3 * step, step)
+        assert renamed[component] == names
+        renamed[component] = others
+    path.write_bytes(renamed)
+    with rasterio.open(path) as file:
+        expected = file.read()
+
+    np.testing.assert_array_equal(pixels(opened(bytes(renamed))), expected)
+    np.testing.assert_array_equal(pixels(opened(content)), expected)
 
 
 def test_a_damaged_tile_gives_gdals_pixels_or_is_left_to_gdal(tmp_path: Path) -> None:
@@ -169,16 +195,19 @@ FRAME: Final = b"\xff\xc0\x00\x0b\x08\x00\x40\x00\x40\x01\x01\x11\x00"
         b"",
         b"\xff\xd8",
         b"no JPEG",
+        b"\xff\xd8\xff\xda\x00\x03\x00\xff\xd9",
+        spoilt(b"\xff\xda\x00\x08\x01", b"\xff\xda\x00\x08\x02"),
         spoilt(FRAME, FRAME.replace(b"\x00\x40", b"\x7f\x40")),
         spoilt(FRAME, FRAME.replace(b"\x01\x11", b"\x01\x22")),
         spoilt(FRAME, FRAME.replace(b"\xff\xc0", b"\xff\xc2")),
         spoilt(FRAME, FRAME + FRAME),
         spoilt(FRAME, b"\xff\xfe\x00\x02" * 64 + FRAME),
         spoilt(FRAME, FRAME[:6]),
+        spoilt(FRAME, b"\x00\xfe\x00\x02" + FRAME),
         imagecodecs.jpeg8_encode(TILE)[:-2],
         imagecodecs.jpeg8_encode(np.dstack([TILE] * 3)),
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_other_jpeg_than_the_directory_says_is_left_to_gdal(content: bytes) -> None:
     """No frame of another shape, sampling or kind is decoded, nor a tile that does not end."""

@@ -74,7 +74,7 @@ def decode_jpeg(content: memoryview, coding: JpegCoding, block: np.ndarray[Any, 
         tables=coding.tables or None,
         colorspace=stored,
         outcolorspace=wanted,
-        out=block if n_samples > 1 else block.reshape(block.shape[:2]),
+        out=block,
     )
 
 
