@@ -1,7 +1,7 @@
 """Gather with the arm64 packages under QEMU, and compare with the library on this machine.
 
 ``scripts/check-arm64`` sets QEMU up and runs this: plan, shards and finish, each from its package, against
-an S3 on loopback. TIFF takes the fast path, JPEG 2000 GDAL's processes.
+an S3 on loopback. TIFF takes the fast path, JPEG 2000, LERC and WebP GDAL's processes.
 """
 
 import json
@@ -14,6 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import rasterio
+from rasterio import Affine
+
 from infra.bundle.bundle import bundle, runtime
 from pixel_gather import Settings, gather
 from support.lambda_functions import ENVIRONMENT, emptied, s3_server
@@ -21,6 +25,8 @@ from support.lambda_functions import ENVIRONMENT, emptied, s3_server
 SERIES: Final = Path(__file__).parents[1] / "data/series/files"
 CASES: Final = {"landsat": "gdalcubes/*_B2.TIF", "jp2": "mapchete-eo/*.jp2"}
 """Names of gathers, and their sources."""
+
+CODECS: Final = ("none", "packbits", "lzw", "deflate", "zstd", "jpeg", "webp", "lerc")
 
 PACKAGES: Final = {
     "gather.plan_gather": "plan",
@@ -32,6 +38,22 @@ PACKAGES: Final = {
 
 class CheckError(Exception):
     """A package does not do on arm64 what it does here."""
+
+
+def images_of_codecs(folder: Path) -> list[Path]:
+    """Write one image with each codec of TIFF: three bands of bytes, in tiles."""
+    rows, columns = np.mgrid[:192, :256]
+    image = np.stack([127 + 90 * np.sin(columns / period) * np.cos(rows / 19) for period in (7, 11, 30)])
+    profile = {"driver": "GTiff", "count": 3, "height": 192, "width": 256, "dtype": "uint8", "tiled": True}
+    placed = {"crs": "EPSG:32632", "transform": Affine(10, 0, 600_000, 0, -10, 5_000_000)}
+    files = []
+    for codec in CODECS:
+        how = {"compress": codec, "interleave": "pixel", "blockxsize": 64, "blockysize": 64}
+        colours = {"photometric": "ycbcr" if codec == "jpeg" else "rgb"}
+        files.append(folder / f"{codec}.tif")
+        with rasterio.open(files[-1], "w", **profile, **placed, **how, **colours) as target:
+            target.write(image.astype("uint8"))
+    return files
 
 
 def handled(python: str, url: str, module: str, events: Sequence[Any]) -> list[Any]:
@@ -93,10 +115,11 @@ def main() -> None:
     os.environ.update(ENVIRONMENT)
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # S3 here tells of each request
     (python,) = sys.argv[1:]
-    with s3_server() as url:
+    with s3_server() as url, tempfile.TemporaryDirectory() as made:
         s3 = emptied(url)
-        for name, pattern in CASES.items():
-            files = sorted(SERIES.glob(pattern))
+        cases = {name: sorted(SERIES.glob(pattern)) for name, pattern in CASES.items()}
+        cases["codecs"] = images_of_codecs(Path(made))
+        for name, files in cases.items():
             with tempfile.TemporaryDirectory() as folder:
                 request = {"sources": [str(file) for file in files], "window": "centre"}
                 here = gather(request, to=folder, settings=Settings(draws_report=False)).report
