@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, override
+from typing import Any, Literal, override
 from urllib.parse import parse_qs
 
 import matplotlib as mpl
@@ -62,13 +62,14 @@ class _Counting(view._Handler):
     n_busy = 0
     """So many requests for red's pixels are answered by 503."""
 
-    metadata_may_go: threading.Event
-    """The cube's metadata are not sent before this is set."""
+    held: dict[str, threading.Event]
+    """Requests whose path holds a text wait for its event."""
 
     @override
     def do_GET(self) -> None:
-        if self.path.endswith("/zarr.json"):
-            self.metadata_may_go.wait(60)
+        for part, may_go in list(self.held.items()):
+            if part in self.path:
+                may_go.wait(60)
         if "/red/c/" in self.path and type(self).n_busy:
             type(self).n_busy -= 1
             self.send_error(503)
@@ -85,10 +86,7 @@ class _Counting(view._Handler):
 def _running(server: CubeServer) -> Iterator[_Served]:
     """Serve in a thread."""
     asked: list[tuple[str, str | None]] = []
-    may_go = threading.Event()
-    may_go.set()
-    told = {"asked": asked, "metadata_may_go": may_go}
-    server.RequestHandlerClass = type("Counting", (_Counting,), told)
+    server.RequestHandlerClass = type("Counting", (_Counting,), {"asked": asked, "held": {}})
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -96,6 +94,18 @@ def _running(server: CubeServer) -> Iterator[_Served]:
     finally:
         server.shutdown()
         thread.join()
+
+
+@contextmanager
+def _held(server: CubeServer, part: Literal["/zarr.json", "/c/"]) -> Iterator[None]:
+    """Send no metadata, or no pixels, before the context ends."""
+    held: dict[str, threading.Event] = server.RequestHandlerClass.held  # type: ignore[attr-defined]
+    held[part] = may_go = threading.Event()
+    try:
+        yield
+    finally:
+        del held[part]
+        may_go.set()
 
 
 @contextmanager
@@ -191,15 +201,6 @@ def _check(shown: Any, pixels: Any, limits: Any, *, channel: int = 0) -> None:
     """Assert that a channel has the levels of the pixels that are not nodata."""
     is_valid = pixels != NODATA
     assert (shown[is_valid][:, channel] == _levels(pixels, limits)[is_valid]).all()
-
-
-@contextmanager
-def _slow_line(page: Page) -> Iterator[None]:
-    """Let answers take a tenth of a second and more."""
-    slow = {"offline": False, "latency": 100, "downloadThroughput": 3e5, "uploadThroughput": 3e5}
-    page.send("Network.emulateNetworkConditions", **slow)
-    yield
-    page.send("Network.emulateNetworkConditions", **slow | {"latency": 0, "downloadThroughput": -1})
 
 
 def _of(pixels: Any) -> Any:
@@ -706,12 +707,11 @@ def test_first_picture_needs_nothing_but_the_page(page: Page, tmp_path: Path) ->
     """It is there before the cube's metadata, where and as the row is shown then."""
     place = gathered_valley(tmp_path, n_rows=3, draws_report=True).place
     with serving_cube(place) as server, _running(server) as (url, asked):
-        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
-        page.open_(url, until="document.getElementById('first')?.complete")
-        first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
-        box = page.run(_BOX.replace("ID", "first"))
-        before = [key for key, _ in asked]
-        server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+        with _held(server, "/zarr.json"):
+            page.open_(url, until="document.getElementById('first')?.complete")
+            first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
+            box = page.run(_BOX.replace("ID", "first"))
+            before = [key for key, _ in asked]
         page.wait("document.documentElement.dataset.state === 'drawn'")
         after, then = page.run(_BOX.replace("ID", "sheet")), _canvas(page)
         is_left = page.run("Boolean(document.getElementById('first'))")
@@ -733,10 +733,10 @@ def test_first_picture_needs_nothing_but_the_page(page: Page, tmp_path: Path) ->
 
 
 def test_quicklook_is_shown_until_the_row_is_read(page: Page, short_valley: str) -> None:
-    """On a slow line, the averaged picture comes first. What is not read yet does not look like nodata."""
+    """Before the pixels, the averaged picture comes. What is not read yet does not look like nodata."""
     hatched = "getComputedStyle(document.getElementById('sheet')).backgroundImage !== 'none'"
-    with _serving(short_valley) as (url, _):
-        with _slow_line(page):
+    with serving_cube(short_valley) as server, _running(server) as (url, _):
+        with _held(server, "/c/"):
             page.open_(f"{url}#row=1&show=red&map=grey", until="document.documentElement?.dataset.preview")
             state, was_hatched = page.run(f"[document.documentElement.dataset.state, {hatched}]")
             shown = _canvas(page, "preview")
@@ -759,13 +759,12 @@ def test_link_says_where_its_first_picture_is(page: Page, short_valley: str, sho
         page.wait("location.hash.includes('quick=')")
         link = page.run("location.hash")
         asked.clear()
-        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
-        with _slow_line(page):
+        with _held(server, "/c/"):
             bands = show.partition("=")[2].partition("&")[0].split(",")
-            page.open_(f"{url}{link}", until="window.early?.pictures.length")
-            page.run("Promise.all(window.early.pictures)")
-            before = [each for each in asked if each[0] == "quicklooks.npz"]
-            server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+            with _held(server, "/zarr.json"):
+                page.open_(f"{url}{link}", until="window.early?.pictures.length")
+                page.run("Promise.all(window.early.pictures)")
+                before = [each for each in asked if each[0] == "quicklooks.npz"]
             page.wait("document.documentElement.dataset.preview")
             shown = _canvas(page, "preview")
         page.wait("document.documentElement.dataset.state === 'drawn'")
@@ -790,12 +789,12 @@ def test_link_says_where_its_first_picture_is(page: Page, short_valley: str, sho
 def test_formula_begins_with_that_of_averaged_pixels(page: Page, short_valley: str) -> None:
     """Its link says where the pictures of both bands lie."""
     fixed = "show=nir-red&map=grey&stretch=fixed&limits=-1000,1000"
-    with _serving(short_valley) as (url, asked):
+    with serving_cube(short_valley) as server, _running(server) as (url, asked):
         page.open_(f"{url}#row=1&{fixed}")
         page.wait("location.hash.includes('quick=')")
         link = page.run("location.hash")
         asked.clear()
-        with _slow_line(page):
+        with _held(server, "/c/"):
             page.open_(f"{url}{link}", until="document.documentElement?.dataset.preview")
             ranges = [str(range_) for key, range_ in asked if key == "quicklooks.npz"]
             state = page.run("document.documentElement.dataset.state")
@@ -815,8 +814,8 @@ def test_formula_begins_with_that_of_averaged_pixels(page: Page, short_valley: s
 
 def test_classes_begin_with_their_colours(page: Page, land_cover: str) -> None:
     """Those of the palette. No grey ramp is shown before."""
-    with _serving(land_cover) as (url, _):
-        with _slow_line(page):
+    with serving_cube(land_cover) as server, _running(server) as (url, _):
+        with _held(server, "/c/"):
             page.open_(f"{url}#row=1", until="document.documentElement?.dataset.preview")
             state = page.run("document.documentElement.dataset.state")
             shown = _canvas(page, "preview")
@@ -1008,10 +1007,9 @@ def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> Non
 def test_joined_cubes_begin_with_the_first_picture_of_the_first(page: Page, joined: Path) -> None:
     """It is there before the metadata, as for a cube of its own. A virtual cube has none."""
     with serving_cube(joined / "both.icechunk") as server, _running(server) as (url, _):
-        server.RequestHandlerClass.metadata_may_go.clear()  # type: ignore[attr-defined]
-        page.open_(url, until="document.getElementById('first')?.complete")
-        first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
-        server.RequestHandlerClass.metadata_may_go.set()  # type: ignore[attr-defined]
+        with _held(server, "/zarr.json"):
+            page.open_(url, until="document.getElementById('first')?.complete")
+            first = np.array(page.run(_FIRST), dtype="uint8").reshape(SIDE // 2, SIDE // 2, 4)
         page.wait("document.documentElement.dataset.state === 'drawn'")
         then = _canvas(page)[::2, ::2]
 

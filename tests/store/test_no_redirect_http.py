@@ -6,7 +6,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import override
 
 import pytest
@@ -19,12 +19,20 @@ from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, Asked, Script, ranged, serving
 
 CONTENT = bytes(range(256)) * 40
-FAST = StoreSettings(stays_on_host=True, request_timeout_s=0.5, max_retries=2, first_backoff_s=0.001)
+FAST = StoreSettings(stays_on_host=True, request_timeout_s=60, max_retries=2, first_backoff_s=0.001)
+HURRIED = replace(FAST, request_timeout_s=0.5)
 
 
-def get(root: str, *, etag: str | None = None, cost: Cost | None = None, path: str = "a.tif") -> Fetched:
+def get(
+    root: str,
+    *,
+    etag: str | None = None,
+    cost: Cost | None = None,
+    path: str = "a.tif",
+    settings: StoreSettings = FAST,
+) -> Fetched:
     """Read bytes 10 to 20 of an object."""
-    objects = Objects(FAST)
+    objects = Objects(settings)
     return asyncio.run(objects.get_range(f"{root}/{path}", 10, 20, etag=etag, cost=cost or Cost()))
 
 
@@ -107,7 +115,7 @@ def test_fixed_host_says_what_became_of_the_source(case: Case) -> None:
     """Each answer has its status. Only transient failures are tried again."""
     cost = Cost()
     with serving(case.script) as server, pytest.raises(SourceError) as caught:
-        get(server.root, cost=cost)
+        get(server.root, cost=cost, settings=HURRIED if case.id == "slow" else FAST)
 
     assert caught.value.status is case.status
     assert cost.requests == case.n_requests
@@ -183,7 +191,7 @@ def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped:
     """The time-out holds for the whole answer. Otherwise a server could block a thread for ever."""
     cost = Cost()
     with dripping(head, dripped) as root, pytest.raises(SourceError, match="no answer in time") as caught:
-        get(root, cost=cost)
+        get(root, cost=cost, settings=HURRIED)
 
     assert caught.value.status is Status.TIMED_OUT
     assert cost.requests == 3
@@ -191,14 +199,14 @@ def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped:
 
 def test_fixed_host_uses_a_connection_again_after_its_time_out() -> None:
     """A connection is used again, because each answer has its own time-out."""
-    objects = Objects(FAST)
+    objects = Objects(HURRIED)
 
     async def twice(root: str) -> list[bytes]:
         found = []
         for _ in range(2):
             fetched = await objects.get_range(f"{root}/a.tif", 10, 20, etag=None, cost=Cost())
             found.append(bytes(fetched.content))
-            await asyncio.sleep(FAST.request_timeout_s + 0.1)
+            await asyncio.sleep(HURRIED.request_timeout_s + 0.1)
         return found
 
     with serving(good) as server:
