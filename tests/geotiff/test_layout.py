@@ -49,6 +49,7 @@ def test_whole_tiles_are_all_tiles_of_the_window(tmp_path: Path) -> None:
 
     assert len(reads) == 4
     longest = max(each.stop - each.start for each in reads)
+    assert plan_whole_tiles(source.ifd, source.layout, WHOLE, [1], max_tile_nbytes=longest) == reads
     with pytest.raises(UnsupportedError, match="size limit"):
         plan_whole_tiles(source.ifd, source.layout, WHOLE, [1], max_tile_nbytes=longest - 1)
 
