@@ -199,6 +199,7 @@ def test_each_part_of_the_search_decides(
         ({"area": [0, 0, 500, 1]}, "sources.catalog.bbox: west is 0 and east is 500"),
         ({"area": [200, 0, 200, 0]}, "sources.catalog.bbox: the longitude is 200; write"),
         ({"assets": ["blue"]}, "none has an asset blue; the first has B04"),
+        ({"assets": ["blue"]}, "if one of these is meant, --assets or --bands blue=NAME says so"),
         ({"assets": ["red:2"]}, "has 1 band, not 2"),
         ({"duplicates": "fail"}, "sources.catalog.duplicates: "),
         ({"datetime": "1999"}, "no scene was found"),

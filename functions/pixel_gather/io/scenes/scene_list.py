@@ -135,7 +135,8 @@ class SceneFinder:
             raise RequestError(
                 f"{counted(len(found.items), 'scene')} found, and none has an asset "
                 f"{' or '.join(choice.asset for choice in choices)}; the first has "
-                f"{', '.join(found.items[0]['all_assets'][:20])}",
+                f"{', '.join(found.items[0]['all_assets'][:20])}; if one of these is meant, "
+                f"--assets or --bands {choices[0].asset}=NAME says so",
                 field=field,
             )
         if n_without:
