@@ -76,7 +76,7 @@ def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUN
     # the emulator's machine has its own expat, which its Python may use
     with_expat = not is_emulated and "\nrasterio==" in f"\n{requirements}"
     wheels = _wheels(function, machine, requirements, with_expat=with_expat, below=below)
-    # every package has all of our code: half a megabyte, and no list of modules to keep up to date
+    # every package has all of our code: 4 MB when zipped, and no list of modules to keep up to date
     files = {
         path.relative_to(_OURS).as_posix(): path for path in sorted(_OURS.rglob("*")) if _is_source(path)
     }

@@ -74,7 +74,8 @@ class AwsAccount:
             return self._outputs[stack][name]
         except KeyError:
             raise DeploymentError(
-                f"the stack {stack} has no output {name}: is it Pixel Gather's? --stack names another"
+                f"the stack {stack} has no output {name}: --stack names another; "
+                "if it is an older version of Pixel Gather, deploy it again"
             ) from None
 
     def _describe(self, stack: str) -> dict[str, str]:
