@@ -34,15 +34,17 @@ def _descendants(root: int) -> set[int]:
 def _stop(seconds: float) -> None:
     """Stop all processes, those included that are started meanwhile, and let them go on."""
     stopped: set[int] = set()
-    while new := _descendants(os.getpid()) - stopped:
-        for each in new:
+    try:
+        while new := _descendants(os.getpid()) - stopped:
+            stopped |= new
+            for each in new:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGSTOP)
+        time.sleep(seconds)
+    finally:
+        for each in stopped:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGSTOP)
-        stopped |= new
-    time.sleep(seconds)
-    for each in stopped:
-        with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGCONT)
+                os.kill(each, signal.SIGCONT)
 
 
 def main() -> int:
@@ -55,6 +57,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    if not options.command or not Path("/proc/self/stat").exists():
+        parser.error("name a command, on Linux")
     chance = random.Random(options.seed)  # noqa: S311 # a fixed sequence is wanted
     started, n = subprocess.Popen(options.command), 0  # noqa: S603 # the user's own words
     while True:
