@@ -247,7 +247,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServer, tmp_path: Path) -> None:
     """Committed shards are not read again."""
-    hrefs = [f"{server.url}/{file.name}" for file in FILES] * 12
+    hrefs = [f"{server.url}/{number}/{file.name}" for number in range(12) for file in FILES]
     request = {
         "sources": hrefs,
         "window": {"pixels": [0, 0, 64, 64]},
@@ -267,11 +267,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServ
     assert not xr.open_zarr(killed, consolidated=False).attrs["complete"]
     before = server.log()
     continued = gather_undrawn(request, to=killed)
-    n_requests = len(server.log().requests) - len(before.requests)
+    asked = {each.path for each in server.log().requests[len(before.requests) :]}
     uninterrupted = gather_undrawn(request, to=whole)
 
     assert continued.report.digest == uninterrupted.report.digest
-    assert n_requests <= 1.1 * 2 * (len(hrefs) - 3 * 4)  # on a busy machine, late requests are sent twice
+    assert len(asked) <= len(hrefs) - 3 * 4
     assert continued.report.status_counts == {"ok": len(hrefs)}
     assert not (killed / ".gather").exists()
 
