@@ -28,6 +28,20 @@ def schedule(**changes: Any) -> Schedule:
     return Schedule(**({"name": "daily", "every": "rate(1 day)", "request": REQUEST} | changes))
 
 
+def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
+    """A catalog, or a file of items, has none."""
+    schedule().check_hosts(frozenset({"stac.example.org"}))
+    with pytest.raises(
+        RequestError, match=r"^request\.sources\.stac\.api: the host stac\.example\.org is not"
+    ):
+        schedule().check_hosts(frozenset({"none"}))
+
+    own = {"catalog": {"file": "s3://b/c.parquet", "assets": ["red"]}, "stac": None}
+    items = {"stac": {"items": "s3://b/items.json", "assets": ["red"]}}
+    for sources in (own, items):
+        schedule(request=REQUEST | {"sources": sources}).check_hosts(frozenset())
+
+
 def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
     """It is a gather of its own name, as there is nothing to append to."""
     request = schedule().first_request(us("2026-11-22T06:00:00Z"))

@@ -143,7 +143,7 @@ class Schedule:
         Raises:
             RequestError: The host is not one of these. The message names the field.
         """
-        stac = self.request["sources"].get("stac", {})
+        stac = self.request["sources"].get("stac") or {}
         for kind in ("api", "cmr"):
             if kind in stac:
                 check = hosts_only(hosts, field=f"request.sources.stac.{kind}")
@@ -260,7 +260,7 @@ class Schedule:
     def _searching(
         self, given: dict[str, Any], *, since_us: int | None, until_us: int, datetime: str | None
     ) -> dict[str, Any] | None:
-        kind = "stac" if "stac" in given["sources"] else "catalog"
+        kind = _searched(given)
         if datetime is None:
             own = self._own_times(given)
             start_us = own.start_us if since_us is None else max(own.start_us, since_us)
@@ -281,9 +281,14 @@ class Schedule:
 
     @staticmethod
     def _own_times(given: Mapping[str, Any]) -> TimeRange:
-        kind = "stac" if "stac" in given["sources"] else "catalog"
+        kind = _searched(given)
         text = given["sources"][kind].get("datetime")
         return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
+
+
+def _searched(given: Mapping[str, Any]) -> str:
+    """Return the field of ``sources`` that holds the search. The other one may be null."""
+    return "stac" if given["sources"].get("stac") else "catalog"
 
 
 def _check_periods(request: GatherRequest) -> None:
