@@ -145,7 +145,7 @@ class Schedule:
         """
         stac = self.request["sources"].get("stac") or {}
         for kind in ("api", "cmr"):
-            if kind in stac:
+            if stac.get(kind):
                 check = hosts_only(hosts, field=f"request.sources.stac.{kind}")
                 check(CMR if kind == "cmr" else str(stac["api"]))
 
