@@ -10,9 +10,7 @@ from pixel_gather.core.schedule import Schedule, tick_us_of
 from pixel_gather.core.time_range import parse_period
 
 REQUEST: dict[str, Any] = {
-    "sources": {
-        "stac": {"api": "https://stac.example.org/v1?key=1", "assets": ["red"], "datetime": "2024/.."}
-    },
+    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"], "datetime": "2024/.."}},
     "window": {"bbox": [11, 46, 11.1, 46.1]},
     "output": {"append_to": "bolzano.zarr", "codec": "zstd"},
 }
@@ -30,16 +28,24 @@ def schedule(**changes: Any) -> Schedule:
 
 def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
     """A catalog, or a file of items, has none."""
-    schedule().check_hosts(frozenset({"stac.example.org"}))
+    schedule().check_search(frozenset({"stac.example.org"}))
     with pytest.raises(
         RequestError, match=r"^request\.sources\.stac\.api: the host stac\.example\.org is not"
     ):
-        schedule().check_hosts(frozenset({"none"}))
+        schedule().check_search(frozenset({"none"}))
 
     own = {"catalog": {"file": "s3://b/c.parquet", "assets": ["red"]}, "stac": None}
     items = {"stac": {"items": "s3://b/items.json", "api": None, "assets": ["red"]}}
     for sources in (own, items):
-        schedule(request=REQUEST | {"sources": sources}).check_hosts(frozenset())
+        schedule(request=REQUEST | {"sources": sources}).check_search(frozenset())
+
+
+def test_an_address_with_a_key_is_refused_before_the_first_tick() -> None:
+    """A deployment refuses it at each tick, as requests are stored."""
+    stac = REQUEST["sources"]["stac"] | {"api": "https://stac.example.org/v1?key=1"}
+
+    with pytest.raises(RequestError, match=r"^request\.sources\.stac\.api: .* without a query"):
+        schedule(request=REQUEST | {"sources": {"stac": stac}}).check_search(frozenset({"stac.example.org"}))
 
 
 def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, checked_href
-from pixel_gather.core.request.web_address import CMR, hosts_only
+from pixel_gather.core.request.web_address import check_deployed_search
 from pixel_gather.core.samples import FOLDER
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
@@ -106,15 +106,9 @@ def check_append(request: "GatherRequest") -> None:
 
 
 def _check_items(asked: "StacSources", settings: Settings) -> None:
-    if asked.api is not None:
-        if "?" in asked.api:
-            raise RequestError(
-                "write the address without a query: it may hold a key, and requests are stored",
-                field="sources.stac.api",
-            )
-        hosts_only(settings.catalog_hosts, field="sources.stac.api")(asked.api)
-    if asked.cmr is not None:
-        hosts_only(settings.catalog_hosts, field="sources.stac.cmr")(CMR)
+    check_deployed_search(
+        api=asked.api, cmr=asked.cmr is not None, hosts=settings.catalog_hosts, field="sources.stac"
+    )
     if isinstance(asked.items, str):
         check_list(asked.items, settings, field="sources.stac.items")
     elif asked.items is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.core.request.web_address import CMR, hosts_only
+from pixel_gather.core.request.web_address import check_deployed_search
 from pixel_gather.core.time_range import (
     ALL_TIMES,
     PERIODS,
@@ -134,20 +134,23 @@ class Schedule:
             raise RequestError("name the cube that grows", field="request.output.append_to")
         return named.removesuffix(".zarr")
 
-    def check_hosts(self, hosts: frozenset[str]) -> None:
-        """Refuse a search whose host the deployment does not ask. Each tick would fail.
+    def check_search(self, hosts: frozenset[str]) -> None:
+        """Refuse a search that the deployment would not make. Each tick would fail.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
 
         Raises:
-            RequestError: The host is not one of these. The message names the field.
+            RequestError: The host is not one of these, or the address has a query, which may hold a key.
         """
         stac = self.request["sources"].get("stac") or {}
-        for kind in ("api", "cmr"):
-            if stac.get(kind):
-                check = hosts_only(hosts, field=f"request.sources.stac.{kind}")
-                check(CMR if kind == "cmr" else str(stac["api"]))
+        api = stac.get("api")
+        check_deployed_search(
+            api=None if api is None else str(api),
+            cmr=stac.get("cmr") is not None,
+            hosts=hosts,
+            field="request.sources.stac",
+        )
 
     def event(self, tick: str = SCHEDULED_TIME) -> dict[str, Any]:
         """Return what the function of ticks is called with.

@@ -58,7 +58,7 @@ class DeployedSchedules:
 
         Raises:
             RequestError: One of this name or for this cube is there, the request is too large, or the
-                deployment does not ask the host of its search.
+                deployment would not make its search.
             DeploymentError: There is no such stack.
         """
         content = json.dumps(schedule.event())
@@ -67,7 +67,7 @@ class DeployedSchedules:
                 f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
                 field="request",
             )
-        schedule.check_hosts(frozenset(self._output("CatalogHosts").split(",")))
+        schedule.check_search(frozenset(self._output("CatalogHosts").split(",")))
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(

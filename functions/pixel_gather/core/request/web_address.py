@@ -64,6 +64,29 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
     return check
 
 
+def check_deployed_search(*, api: str | None, cmr: bool, hosts: frozenset[str], field: str) -> None:
+    """Refuse a search that a deployment would not make.
+
+    Args:
+        api: Address of a STAC API; None if none is asked.
+        cmr: Whether NASA's CMR is asked.
+        hosts: The deployment's setting ``catalog_hosts``.
+        field: Where the request has the fields ``api`` and ``cmr``, for errors.
+
+    Raises:
+        RequestError: The host is not one of these, or the address has a query, which may hold a key.
+    """
+    if api is not None:
+        if "?" in api:
+            raise RequestError(
+                "write the address without a query: it may hold a key, and requests are stored",
+                field=f"{field}.api",
+            )
+        hosts_only(hosts, field=f"{field}.api")(api)
+    if cmr:
+        hosts_only(hosts, field=f"{field}.cmr")(CMR)
+
+
 def without_query(url: str) -> str:
     """Return an address without its query, which may hold a key."""
     return url.partition("?")[0]
