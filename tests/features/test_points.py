@@ -233,7 +233,7 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
 
     rows = rows_of(tmp_path / "t.parquet")
     assert [(row["id"], row["status"]) for row in rows] == [
-        ("far", "outside"),
+        ("far", "unread"),
         ("hole", "nodata"),
         ("in", "ok"),
         ("none", "empty"),
@@ -241,7 +241,7 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     ]
     assert "no.tif" in rows[-1]["href"]
     assert made.n_failed == 1
-    assert dict(made.n_by_status) == {"ok": 1, "missing": 1, "outside": 1, "nodata": 1, "empty": 1}
+    assert dict(made.n_by_status) == {"ok": 1, "missing": 1, "unread": 1, "nodata": 1, "empty": 1}
     empty, gone = made.notes
     assert empty == "1 feature without coordinates: the table says empty"
     assert "no.tif is missing: " in gone
@@ -255,6 +255,22 @@ def test_an_image_without_a_point_is_no_error(folder: Path, tmp_path: Path, meth
 
     assert [row["status"] for row in rows_of(to)] == ["outside"]
     assert made.notes[-1] == "no feature lies on an image: is their CRS EPSG:32633, with x first?"
+
+
+def test_a_feature_that_may_lie_on_an_unread_image_is_not_unmatched(folder: Path, tmp_path: Path) -> None:
+    """The image may show it, if its time is within the tolerance."""
+    at = {"x": LEFT + 1000, "y": TOP - 1000}
+    times = ("2024-06-02T11:59:59Z", "2024-06-02T12:00:00Z", "2024-06-04", "2024-06-05T12:00:00Z", "")
+    features = [{"id": n, "visited": time, **at} for n, time in enumerate(times)]
+    rows = [{"href": str(folder / f"no{day}.tif"), "time": f"2024-06-0{day}"} for day in (3, 5)]
+    rows.append({"href": str(folder / "no.tif")})
+
+    how: dict[str, Any] = {"id": "id", "crs": CRS, "time": "visited", "by": "b1"}
+    points(features, {"rows": rows}, to=tmp_path / "t.parquet", tolerance="12h", **how)
+
+    lines = [(row["id"], row["status"]) for row in rows_of(tmp_path / "t.parquet")]
+    expected = ["unmatched", "unread", "unmatched", "unread", "unmatched"]
+    assert lines == [*enumerate(expected), (None, "missing"), (None, "missing")]
 
 
 def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     assert [(row["id"], row["status"], row["count"]) for row in rows] == [
         ("bow", "ok", pytest.approx(50)),
         ("empty", "empty", None),
-        ("far", "outside", None),
+        ("far", "unread", None),
         ("hole", "nodata", 0.0),
         ("line", "no_area", None),
         ("point", "no_area", None),

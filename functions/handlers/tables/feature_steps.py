@@ -263,7 +263,7 @@ class FeatureSteps:
                 features,
                 LineForm(
                     columns=state.columns,
-                    is_matched=state.is_matched,
+                    tolerance_us=state.tolerance_us,
                     combine=kind_of_receipt(state.about["request"]).combine,
                 ),
                 about=about,
@@ -308,7 +308,7 @@ def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> Featu
         n_images=plan.n_images + plan.n_far,
         n_far=plan.n_far,
         columns=list(opened.work.columns),
-        is_matched=opened.asked.request.tolerance_us is not None,
+        tolerance_us=opened.asked.request.tolerance_us,
         about=about,
         notes=[*opened.table.notes, *opened.features.notes],
         forecast=plan.forecast,

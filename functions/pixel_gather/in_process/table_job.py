@@ -199,7 +199,7 @@ class TableJob:
             self.features,
             LineForm(
                 columns=self.work.columns,
-                is_matched=self.tolerance_us is not None,
+                tolerance_us=self.tolerance_us,
                 combine=self.combine,
             ),
             about=about,

@@ -86,8 +86,8 @@ class FeatureState:
     columns: list[str]
     """Names of the values."""
 
-    is_matched: bool
-    """Whether images were matched in time."""
+    tolerance_us: int | None
+    """Longest time between feature and image; None if any image will do."""
 
     about: dict[str, Any]
     """The receipt so far."""

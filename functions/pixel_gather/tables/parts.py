@@ -52,6 +52,8 @@ class LineStatus(IntEnum):
     """The feature lies on no image that is near it in time."""
     NO_AREA = 36
     """A point or a line among polygons."""
+    UNREAD = 37
+    """The feature lies on no image that could be read. It may lie on another."""
 
 
 NO_VALUES: Final = (

@@ -53,8 +53,8 @@ class LineForm:
     columns: Sequence[str]
     """Names of the values."""
 
-    is_matched: bool = False
-    """Whether images were matched in time, so that lines tell both times."""
+    tolerance_us: int | None = None
+    """Longest time between feature and image. Lines then tell both times. None if any image will do."""
 
     combine: Combine | None = None
     """What merges lines of one acquisition; None if nothing does."""
@@ -164,7 +164,7 @@ class _Writer:
         self._features = features
         self._columns = form.columns
         self._records = records
-        self._is_matched = form.is_matched
+        self._tolerance_us = form.tolerance_us
         self._dtype = line_dtype(form.columns)
         self._scenes = Array([each.scene for each in records] or [""], DataType.utf8())
         self._hrefs = Array(
@@ -220,7 +220,7 @@ class _Writer:
         is_text = self._features.ids.dtype == object
         matched = (
             [Field("feature_time", moment), Field("days_apart", DataType.float64())]
-            if self._is_matched
+            if self._tolerance_us is not None
             else []
         )
         return Schema(
@@ -326,20 +326,36 @@ class _Writer:
         if len(lacking):
             more = self._blank(len(lacking))
             more["feature"] = lacking
-            code = LineStatus.UNMATCHED if self._is_matched else LineStatus.OUTSIDE
+            code = LineStatus.OUTSIDE if self._tolerance_us is None else LineStatus.UNMATCHED
+            may_be_on_another = self._is_near_unread(start, stop)[lacking - start]
             problems = self._features.problems
             known = 0 if problems is None else problems[lacking]
-            unlike = np.where(self._features.is_empty[lacking], LineStatus.EMPTY, code)
+            why = np.where(may_be_on_another, LineStatus.UNREAD, code)
+            unlike = np.where(self._features.is_empty[lacking], LineStatus.EMPTY, why)
             more["status"] = np.where(known, known, unlike)
             images.append(np.full(len(lacking), _NO_IMAGE))
             found.append(more)
         return np.concatenate(images), np.concatenate(found)
 
+    def _is_near_unread(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return for each of some features whether it may lie on an image that was not read."""
+        unread = [self._times[index] for index in self._failed()]
+        times, tolerance_us = self._features.times_us, self._tolerance_us
+        if not unread or tolerance_us is None or times is None:
+            return np.full(stop - start, bool(unread))
+        known, own = np.sort([each for each in unread if each != NO_TIME]), times[start:stop]
+        is_known = own != NO_TIME
+        around = np.where(is_known, own, 0)
+        first = np.searchsorted(known, around - tolerance_us, side="left")
+        return is_known & (np.searchsorted(known, around + tolerance_us, side="right") > first)
+
+    def _failed(self) -> list[int]:
+        """Return the images that could not be read, and have no line of a feature."""
+        return [index for index, each in enumerate(self._records) if each.status != "ok" and not each.n_lines]
+
     def _of_failed(self) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return a line without a feature for each image that could not be read."""
-        failed = [
-            index for index, each in enumerate(self._records) if each.status != "ok" and not each.n_lines
-        ]
+        failed = self._failed()
         lines = self._blank(len(failed))
         lines["feature"] = -1
         for at, index in enumerate(failed):
@@ -381,7 +397,7 @@ class _Writer:
         times = np.where(image == _NO_IMAGE, NO_TIME, self._times[image])
         text = DataType.dictionary(DataType.int32(), DataType.utf8())
         matched = []
-        if self._is_matched and self._features.times_us is not None:
+        if self._tolerance_us is not None and self._features.times_us is not None:
             own = np.where(feature < 0, NO_TIME, self._features.times_us[feature])
             apart = np.where((own == NO_TIME) | (times == NO_TIME), np.nan, (times - own) / _US_PER_DAY)
             matched = [_moments(own), _floats(apart)]
