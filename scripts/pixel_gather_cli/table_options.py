@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.in_process.table_job import make_table, plan_table
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.image_work import TableKind
@@ -63,7 +64,9 @@ TABLE_OPTIONS: Final = (
         help="Add the images that this table lacks, or make it; with --deployed its name.",
     ),
     click.option(
-        "--wide", metavar="FILE", help="Write a wide CSV as well: a line a feature, a column a time."
+        "--wide",
+        metavar="FILE",
+        help="Write a wide CSV as well: a line a feature, a column a time. The first value of a time counts.",
     ),
     click.option("--html", metavar="FILE", help="Write a page of the table as well: charts, map, failures."),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a table that would cost more."),
@@ -135,8 +138,12 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         )
     with open_progress(what, quiet=quiet, thing="image") as show:
         made = run(make_table(kind, request, to=to, append_to=append_to, settings=settings, on_progress=show))
-    if wide is not None:
-        write_wide(made.path, Path(wide))
+    if wide is not None and (n_left_out := write_wide(made.path, Path(wide))):
+        click.echo(
+            f"{wide} lacks {counted(n_left_out, 'value')}: an earlier image of the same time has one; "
+            f"{made.path} has all",
+            err=True,
+        )
     if html is not None:
         write_table_page(made.path, html)
     for note in made.notes:

@@ -56,6 +56,9 @@ _WRONG = {
     "series --sources list.txt --point 46,111": "--point: it has longitude 46 and latitude 111",
     "points far.csv --sources list.txt --to x.parquet": "far.csv: row 2 has longitude 500 and latitude 46",
     "run --sources list.txt --windows far.csv --size 8,8 --to x": "far.csv: row 2 has longitude 500 and",
+    "series --sources list.txt --geojson two.json": (
+        "--geojson: it has 2 features, and a series is of one"
+    ),
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
     "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
     "plan --sources list.txt --tile centre --max-usd 1e-9": "--max-usd: the plan takes",
@@ -90,6 +93,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "list.txt").write_text(f"{file}\n")
     (tmp_path / "plots.csv").write_text("lon,lat,when\n11,46,noon\n")
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
+    (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -25,6 +25,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables import place_points
 from pixel_gather.tables.table_plan import TablePlan
 from pixel_gather.tables.table_request import TableRequest
+from pixel_gather.tables.wide_table import write_wide
 from scenes.scenes import item
 from support.dependency_groups import module_of_group
 from support.local_server import LocalServer
@@ -245,6 +246,23 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     empty, gone = made.notes
     assert empty == "1 feature without coordinates: the table says empty"
     assert "no.tif is missing: " in gone
+
+
+def test_a_wide_table_tells_how_many_values_it_lacks(folder: Path, tmp_path: Path) -> None:
+    """Of images of one time, the first with a value of the feature counts."""
+    features = [{"id": "hole", "x": LEFT + 5, "y": TOP - 5}, {"id": "in", "x": LEFT + 1000, "y": TOP - 1000}]
+    days = {0: "2024-01-01", 1: "2024-01-01", 2: "2024-01-02"}
+    rows = [{"href": str(folder / f"{n}.tif"), "time": day} for n, day in days.items()]
+    points(features, {"rows": rows}, to=tmp_path / "t.parquet", id="id", crs=CRS)
+
+    assert write_wide(tmp_path / "t.parquet", tmp_path / "w.csv") == 1
+
+    first, _, third = [row["b1"] for row in rows_of(tmp_path / "t.parquet") if row["id"] == "in"]
+    assert (tmp_path / "w.csv").read_text().splitlines() == [
+        "id,2024-01-01,2024-01-02",
+        "hole,,",
+        f"in,{first},{third}",
+    ]
 
 
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])

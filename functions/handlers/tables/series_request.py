@@ -7,6 +7,7 @@ from typing import Any, Final
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.window_request import rule_at
+from pixel_gather.features.series.series_rows import check_one_feature
 
 _VALUES: Final = ("by", "mask", "bands", "raw")
 _OF_BODY: Final = frozenset({"point", "geojson", "sources", *_VALUES})
@@ -32,6 +33,7 @@ def table_of_series(given: Any) -> dict[str, Any]:
         raise RequestError("give point or geojson", field="point")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
     if "geojson" in given:
+        check_one_feature(given["geojson"], field="geojson")
         return body | {"zones": given["geojson"], "statistics": "mean", "merge": False}
     point = given["point"]
     if not (

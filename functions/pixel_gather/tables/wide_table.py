@@ -10,10 +10,13 @@ from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
 
 
-def write_wide(table: Path, to: Path) -> None:
+def write_wide(table: Path, to: Path) -> int:
     """Write a table anew, feature by feature. Memory does not grow with the number of features.
 
     If several images have one time, the first of them with a value counts. The file is replaced.
+
+    Returns:
+        The number of values that were left out, as an earlier image of their feature and time has one.
 
     Raises:
         StoreError: The file cannot be written.
@@ -36,28 +39,36 @@ def write_wide(table: Path, to: Path) -> None:
                 *(f"{name} {titles[each]}" if several else titles[each] for each in times for name in values),
             ]
         )
-        for key, found in _by_feature(reader, values):
+        n_left_out = 0
+        for key, found, n_twice in _by_feature(reader, values):
             writer.writerow([key, *(found.get((each, name), "") for each in times for name in values)])
+            n_left_out += n_twice
+    return n_left_out
 
 
-def _by_feature(reader: Any, values: list[str]) -> Iterator[tuple[Any, dict[tuple[str, str], float]]]:
-    """Yield each id with its values by time and name. Features of one id become one."""
+def _by_feature(reader: Any, values: list[str]) -> Iterator[tuple[Any, dict[tuple[str, str], float], int]]:
+    """Yield each id, its values by time and name, and how many values more it has.
+
+    Features of one id become one.
+    """
     last: Any = None
     found: dict[tuple[str, str], float] = {}
+    n_known = 0
     for batch in reader:
         columns = [batch.column(name).to_pylist() for name in ("id", "time", *values)]
         for key, time, *row in zip(*columns, strict=True):
             if key is None:
                 continue
             if last is not None and key != last:
-                yield last, found
-                found = {}
+                yield last, found, n_known - len(found)
+                found, n_known = {}, 0
             last = key
             for name, value in zip(values, row, strict=True):
                 if value is not None:
                     found.setdefault((_text(time), name), value)
+                    n_known += 1
     if last is not None:
-        yield last, found
+        yield last, found, n_known - len(found)
 
 
 def _text(time: Any) -> str:

@@ -127,6 +127,7 @@ def test_wrong_queries_name_the_parameter(
         {"point": [True, 2], "sources": LIST},
         {"point": [1, 2], "sources": LIST, "statistics": "mean"},
         {"point": [1, 2]},
+        {"geojson": {"type": "FeatureCollection", "features": [{}, {}]}, "sources": LIST},
         [],
     ],
     ids=str,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.features.series.series_rows import PlaceSeries
+from pixel_gather.features.series.series_rows import PlaceSeries, check_one_feature
 from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
@@ -51,11 +51,12 @@ def place_of(*, point: Sequence[float] | None, geojson: Mapping[str, Any] | None
     """Return a point or a polygon as features.
 
     Raises:
-        RequestError: There is not exactly one of them.
+        RequestError: There is not exactly one of them, or the GeoJSON has several features.
     """
     if (point is None) == (geojson is None):
         raise RequestError("give point or geojson", field="series")
     if point is None:
+        check_one_feature(geojson, field="geojson")
         return geojson
     longitude, latitude = point
     return [{"lon": float(longitude), "lat": float(latitude)}]

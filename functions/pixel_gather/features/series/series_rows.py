@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.tables.features import NO_TIME
 from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, units_of
 
@@ -33,6 +35,21 @@ class PlaceSeries:
         )
         rows = [row for record, lines in found if (row := _row(record, lines, columns)) is not None]
         return cls(rows, units_of(columns, [record for record, lines in found if len(lines)]))
+
+
+def check_one_feature(geojson: Any, *, field: str) -> None:
+    """Refuse a collection of several features: a series is of one place.
+
+    Raises:
+        RequestError: There are several, or none.
+    """
+    features = geojson.get("features") if isinstance(geojson, Mapping) else None
+    if isinstance(features, list) and len(features) != 1:
+        raise RequestError(
+            f"it has {counted(len(features), 'feature')}, and a series is of one: give one polygon, or make "
+            "a table of all of them (zones)",
+            field=field,
+        )
 
 
 def json_time(moment: datetime) -> str:
