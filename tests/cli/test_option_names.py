@@ -56,9 +56,7 @@ _WRONG = {
     "series --sources list.txt --point 46,111": "--point: it has longitude 46 and latitude 111",
     "points far.csv --sources list.txt --to x.parquet": "far.csv: row 2 has longitude 500 and latitude 46",
     "run --sources list.txt --windows far.csv --size 8,8 --to x": "far.csv: row 2 has longitude 500 and",
-    "series --sources list.txt --geojson two.json": (
-        "--geojson: it has 2 features, and a series is of one"
-    ),
+    "series --sources list.txt --geojson two.json": ("--geojson: it has 2 features, and a series is of one"),
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
     "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
     "plan --sources list.txt --tile centre --max-usd 1e-9": "--max-usd: the plan takes",

@@ -80,6 +80,24 @@ def test_intervals_hold_where_overviews_mislead(made: dict[Path, Scene], text: s
 
 
 @pytest.mark.parametrize("method", _METHODS)
+def test_intervals_of_what_has_data_hold_at_a_coast(tmp_path: Path, method: str) -> None:
+    """Overviews of a file that declares no nodata lose data along every coast, at each level more."""
+    exact = {}
+    across = np.hypot(*np.meshgrid(np.arange(_SIDE) - 250, np.arange(_SIDE) - 260))
+    for radius in (120, 150, 181, 222):
+        is_data = across < radius
+        pixels = np.where(is_data, np.arange(_SIDE) + 1.0, np.nan).astype("float32")
+        path = make_cog(tmp_path / f"{radius}.tif", pixels, resampling=method)
+        exact[path.name] = is_data.mean()
+
+    rows = rank({"prefix": f"{tmp_path}/"}, by="b1", precision="coarse").rows()
+
+    assert "full" not in {row["level"] for row in rows}
+    for row in rows:
+        assert row["valid_low"] <= exact[row["id"]] <= row["valid_high"], row
+
+
+@pytest.mark.parametrize("method", _METHODS)
 def test_shares_of_single_bright_pixels_are_ranked_in_order(tmp_path: Path, method: str) -> None:
     """Averages hide them."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """How many pixels of an area have data or are clear, and how far a level may be from that. Pure."""
 
-from typing import NamedTuple
+import math
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from pixel_gather.features.rank.sampling_error import (
 )
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
+
+_RINGS_OF_CUBIC: Final = 2
+"""So many pixels of the new level on either side decide whether a pixel has data."""
 
 SHARE = Expression.parse("share")
 
@@ -41,8 +45,10 @@ class Counted(NamedTuple):
 def counted_on(is_valid: Mask, weights: Grid, *, resampling: Resampling, factor: float) -> Counted:
     """Return how many pixels of full resolution count, by one level.
 
-    Single pixels are a sample. In other overviews, a pixel next to one without data may itself lack some. If
-    nobody knows how they were made, a pixel without data next to one with data may have lost it.
+    Single pixels are a sample. In other overviews, a pixel next to one without data may itself lack some, and
+    the one without data may have lost some: an average of numbers and NaN is NaN if no nodata was declared.
+    If nobody knows how they were made, each level may have been made of the one before by cubic, which looks
+    at pixels up to two pixels away.
 
     Args:
         is_valid: (y, x): which pixels of the level have data.
@@ -57,10 +63,19 @@ def counted_on(is_valid: Mask, weights: Grid, *, resampling: Resampling, factor:
         margin = INTERVAL * estimate(sample, SHARE, Statistic("mean")).error * weights.size
         low, high = max(n - margin, 0.0), n + margin
     else:
-        low = n - float(weights[is_valid & widen_mask(~is_valid, 1)].sum())
-        lost = ~is_valid & widen_mask(is_valid, 1) if resampling != "average" else np.zeros_like(is_valid)
+        rings = 1 if resampling == "average" else _rings_of_unknown(factor)
+        low = n - float(weights[is_valid & widen_mask(~is_valid, rings)].sum())
+        lost = ~is_valid & widen_mask(is_valid, rings)
         high = n + float(weights[lost].sum())
     return Counted(n * cell, low * cell, high * cell)
+
+
+def _rings_of_unknown(factor: float) -> int:
+    """Return by how many of a level's pixels it and all finer ones together may have moved an edge.
+
+    With 2 for each level, in its own pixels, these are 2 + 1 + 1/2 and so on.
+    """
+    return math.ceil(2 * _RINGS_OF_CUBIC * (1 - 1 / max(factor, 2)))
 
 
 def indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: float) -> LevelSample:
