@@ -55,7 +55,7 @@ def test_mixed_bands_are_told_before_a_pixel_is_read(capsys: pytest.CaptureFixtu
     told = [each for each in warnings(capsys) if "several bands (B2, B4, B5)" in each]
 
     assert len(told) == 1
-    assert "--band) auto" in told[0]
+    assert "run) auto" in told[0]
 
 
 def test_equal_times_are_told_with_the_pattern_for_bands(
@@ -71,7 +71,7 @@ def test_equal_times_are_told_with_the_pattern_for_bands(
 
     assert len(told) == 1
     assert told[0].startswith("6 of 6 files")
-    assert f"--band) '{pattern}'" in told[0]
+    assert f"run) '{pattern}'" in told[0]
     assert not any("time of another" in each for each in plan["warnings"])
     assert plan["shape"][0] == 3
     assert [each["name"] for each in plan["measurements"]] == ["nir", "red"]
@@ -92,9 +92,9 @@ def test_bands_without_a_time_are_told(
     run(*request, "--band", pattern)
     plan = json.loads(capsys.readouterr().out)
 
-    assert f"--band) '{pattern}'" in listed
+    assert f"run) '{pattern}'" in listed
     assert len(told) == 1
-    assert f"--band) '{pattern}'" in told[0]
+    assert f"run) '{pattern}'" in told[0]
     assert not any("several bands" in each for each in plan["warnings"])
     assert plan["shape"][0] == 2
     assert [each["name"] for each in plan["measurements"]] == ["nir", "red"]

@@ -132,13 +132,21 @@ def test_the_pattern_of_bands_is_found_in_names_of_one_time(
     assert pattern_of_bands(same_time) == pattern
 
 
+def test_a_pattern_that_does_not_fit_all_files_is_not_told() -> None:
+    """It would be refused: a list has bands in all lines, or in none."""
+    same_time = [["/x/1_red.tif", "/x/1_nir.tif"]]
+
+    assert pattern_of_bands(same_time, ["/x/1_red.tif", "/x/2_red.tif"]) == r"_(red|nir)\."
+    assert pattern_of_bands(same_time, ["/x/1_red.tif", "/x/2.tif"]) is None
+
+
 def test_names_of_several_bands_are_told() -> None:
     """One band, and names of no product, are not."""
     told = note_of_names([f"/x/{LC08}_SR_B{n}.TIF" for n in range(1, 8)])
 
     assert told is not None
     assert "several bands (SR_B1, SR_B2, SR_B3, SR_B4, ...)" in told
-    assert "--band) auto" in told
+    assert "run) auto" in told
     assert note_of_names([f"/x/{LC08}_SR_B4.TIF"]) is None
     assert note_of_names(["/x/red.tif", "/x/nir.tif"]) is None
 
@@ -157,7 +165,7 @@ def test_names_of_bands_are_told_where_no_time_is_known(names: list[str], patter
     told = note_of_words([f"/x/{name}" for name in names])
 
     assert told is not None
-    assert f"--band) '{pattern}'" in told
+    assert f"run) '{pattern}'" in told
 
 
 @pytest.mark.parametrize(

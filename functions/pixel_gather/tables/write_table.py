@@ -347,7 +347,8 @@ class _Writer:
         is_known = own != NO_TIME
         around = np.where(is_known, own, 0)
         first = np.searchsorted(known, around - tolerance_us, side="left")
-        return is_known & (np.searchsorted(known, around + tolerance_us, side="right") > first)
+        last = np.searchsorted(known, around + tolerance_us, side="right")
+        return np.asarray(is_known & (last > first))
 
     def _failed(self) -> list[int]:
         """Return the images that could not be read, and have no line of a feature."""

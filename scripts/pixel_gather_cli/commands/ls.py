@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -126,7 +126,7 @@ def _notes(named: "_Named", hrefs: list[str], *, has_time: bool, has_bands: bool
     if has_bands:
         return
     of_words = None if has_time else note_of_words(hrefs)
-    if (note := note_of_names(hrefs) or named.equal_times() or of_words) is not None:
+    if (note := note_of_names(hrefs) or named.equal_times(hrefs) or of_words) is not None:
         yield note
 
 
@@ -169,7 +169,7 @@ class _Named:
         if len(same) < _MOST_OF_ONE_TIME:
             same.append(href)
 
-    def equal_times(self) -> str | None:
-        """Return a remark on files of one time, or None."""
+    def equal_times(self, sample: Sequence[str]) -> str | None:
+        """Return a remark on files of one time, or None. A sample of all hrefs checks its advice."""
         some = list(islice(self._same_time.values(), _MOST_SHOWN))
-        return note_of_equal_times(self._n_equal, self.n, some) if some else None
+        return note_of_equal_times(self._n_equal, self.n, some, sample=sample) if some else None

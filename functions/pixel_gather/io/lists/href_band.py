@@ -48,7 +48,7 @@ _PRODUCTS: Final = (
 _MOST_BANDS: Final = 20
 """More different texts than this are no bands, or too long for a pattern."""
 
-_WAY: Final = "sources.band (--band)"
+_WAY: Final = "sources.band (--band of ls, plan and run)"
 _MIXED: Final = "Each becomes a row of one array, or a scene, by itself"
 _MOST_NAMED: Final = 4
 _LOOKS_KNOWN: Final = re.compile(r"L[CEMOT]\d|S[12][A-D]_|T\d\d[A-Z]{3}_\d|/tiles/|HLS\.")
@@ -132,7 +132,12 @@ def _several(bands: Iterable[str], way: str) -> str:
 
 
 def note_of_equal_times(
-    n: int, n_all: int, same_time: Sequence[Sequence[str]], *, has_bands: bool = False
+    n: int,
+    n_all: int,
+    same_time: Sequence[Sequence[str]],
+    *,
+    has_bands: bool = False,
+    sample: Sequence[str] = (),
 ) -> str:
     """Return a remark on lines with the time of another line, with the pattern that would tell bands apart.
 
@@ -141,6 +146,7 @@ def note_of_equal_times(
         n_all: Number of all.
         same_time: For some of the times, one href of each.
         has_bands: Whether bands are told apart already.
+        sample: Other hrefs of the list, which the pattern has to fit.
     """
     one, other = same_time[0][:2]
     said = (
@@ -148,30 +154,32 @@ def note_of_equal_times(
     )
     if has_bands:
         return f"{said}. Each becomes a row by itself. If one repeats the other, leave it out"
-    pattern = pattern_of_bands(same_time)
+    pattern = pattern_of_bands(same_time, sample)
     way = "give the list a column band" if pattern is None else f"{_WAY} '{pattern}' puts them together"
     return f"{said}. {_MIXED}. If they are bands of one scene, {way}"
 
 
-def pattern_of_bands(same_time: Sequence[Sequence[str]]) -> str | None:
+def pattern_of_bands(same_time: Sequence[Sequence[str]], sample: Sequence[str] = ()) -> str | None:
     """Return the pattern that tells bands apart in hrefs of equal times; None if there is none.
 
-    Each time has at least two hrefs.
+    Each time has at least two hrefs. The pattern finds a band in the hrefs of ``sample``, too.
     """
     candidates = (AUTO, *(pattern for pattern, _ in _patterns_of_words(same_time)))
-    return next((each for each in candidates if _tells_apart(each, same_time)), None)
+    return next((each for each in candidates if _tells_apart(each, same_time, sample)), None)
 
 
-def _tells_apart(pattern: str, same_time: Sequence[Sequence[str]]) -> bool:
+def _tells_apart(pattern: str, same_time: Sequence[Sequence[str]], sample: Sequence[str]) -> bool:
     """Return whether a pattern finds every href's band, and several bands in scenes of every time."""
     find = band_finder(pattern)
-    for hrefs in same_time:
-        try:
-            found = [find(href) for href in hrefs]
-        except RequestError:
+    try:
+        if not all(map(find, sample)):
             return False
+        of_times = [[find(href) for href in hrefs] for hrefs in same_time]
+    except RequestError:
+        return False
+    for found in of_times:
         n_scenes = len({each.scene for each in found if each is not None})
-        if None in found or len(set(found)) < len(hrefs) or n_scenes == len(hrefs):
+        if None in found or len(set(found)) < len(found) or n_scenes == len(found):
             return False
     return True
 

@@ -162,7 +162,9 @@ class SqliteSourceTable:
         elif self._has_time:
             n, same_time = self._equal_times()
             if same_time:
-                yield note_of_equal_times(n, self.n_rows, same_time, has_bands=bool(self._bands))
+                yield note_of_equal_times(
+                    n, self.n_rows, same_time, has_bands=bool(self._bands), sample=sample
+                )
         elif (note := note_of_words(sample)) is not None:
             yield note
 
