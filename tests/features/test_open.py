@@ -1,6 +1,7 @@
 """Cubes opened in other people's tools: by the engine of xarray, and as docs/open.md says."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,12 +17,14 @@ from infra.node_tools import node_environment, node_modules
 from pixel_gather import export, gather, join, make_virtual, open_cube, open_joined, open_virtual, versions
 from pixel_gather.core.errors import RequestError
 from pixel_gather.in_process.settings import Settings
+from support.command_line import run
 from support.joined_cubes import FILES, gather_member
 from support.viewed_cubes import SIDE, gathered_valley
 
 ENGINE = "pixel-gather"
-PAGE = (Path(__file__).parents[2] / "docs/open.md").read_text()
-VIEWER = Path(__file__).parents[2] / "scripts" / "viewer"
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs/open.md").read_text()
+VIEWER = PROJECT / "scripts/viewer"
 TENSORSTORE = "tensorstore==0.1.86"
 
 
@@ -78,12 +81,9 @@ def test_engine_opens_joined_and_virtual_cubes(valley: str, tmp_path: Path) -> N
         xr.testing.assert_identical(found, opened(tmp_path / f"{place}.icechunk"))
 
 
-@pytest.fixture(scope="module", params=["shards", "no shards"])
-def kind_of_valley(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return such a cube with shards, or one without whose last row was put into a chunk with others."""
-    if request.param == "shards":
-        place: str = request.getfixturevalue("valley")
-        return place
+@pytest.fixture(scope="module")
+def grown_valley(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a cube without shards whose last row was put into a chunk with others."""
     whole = Path(gathered_valley(tmp_path_factory.mktemp("all"), n_rows=3).place)
     lines = (whole.parent / "sources.csv").read_text().split()[1:]
     rows = [dict(zip(("href", "time", "band"), line.split(","), strict=True)) for line in lines]
@@ -101,56 +101,101 @@ def _block(heading: str, language: str, *, nth: int = 0) -> str:
     return str(re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)[nth])
 
 
-@pytest.mark.parametrize(
-    ("heading", "nth", "said"),
-    [("xarray", 0, "cube.red.load()[0]"), ("xarray", 1, "cube.red.load()[0]"), ("zarr-python", 0, "first")],
-)
-def test_line_of_python_opens_the_cube(
-    valley: str, heading: str, nth: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Values are those of zarr-python, nodata as NaN in xarray."""
-    monkeypatch.chdir(Path(valley).parent)
-    names: dict[str, Any] = {}
-    exec(_block(heading, "python", nth=nth).replace("bolzano", "valley"), names)  # noqa: S102 # our own page
-    found = np.asarray(eval(said, names))  # noqa: S307 # as above
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files of a clone, in which all commands of the page were typed in order."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "tests").symlink_to(PROJECT / "tests")
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in "".join(blocks).splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "pixel-gather"
+            assert run(*arguments) == 0
+    return folder
 
-    array: Any = zarr.open_group(valley, mode="r")["red"]
+
+def _first_of(clone: Path) -> Any:
+    """Return the first row of the page's cube by zarr-python, and which of its pixels have data."""
+    array: Any = zarr.open_group(clone / "rain.zarr", mode="r")["band_1"]
     pixels = array[0]
-    is_valid = pixels != array.fill_value
-    assert (found[is_valid] == pixels[is_valid]).all()
-    assert (np.isnan(found[~is_valid]) if heading == "xarray" else found[~is_valid] == array.fill_value).all()
+    has_data = ~np.isnan(pixels) if np.isnan(array.fill_value) else pixels != array.fill_value
+    assert has_data.any()
+    assert not has_data.all()
+    return pixels, has_data
+
+
+@pytest.mark.parametrize(("heading", "nth"), [("xarray", 0), ("xarray", 1), ("zarr-python", 0)])
+def test_block_of_python_reads_the_cube_of_the_page(
+    clone: Path, heading: str, nth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is written. Values are those of zarr-python, nodata as NaN in xarray."""
+    monkeypatch.chdir(clone)
+    names: dict[str, Any] = {}
+    exec(_block(heading, "python", nth=nth), names)  # noqa: S102 # our own page
+
+    found, (pixels, has_data) = np.asarray(names["first"]), _first_of(clone)
+    assert (found[has_data] == pixels[has_data]).all()
+    if heading == "xarray":
+        assert np.isnan(found[~has_data]).all()
+    else:
+        np.testing.assert_array_equal(found, pixels)
+
+
+def test_gdal_opens_the_cube_without_shards(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the address that the page gives to gdalinfo."""
+    if tuple(map(int, rasterio.__gdal_version__.split(".")[:2])) < (3, 12):
+        pytest.skip("GDAL before 3.12 reads no such cube")
+    (address,) = re.findall(r"`gdalinfo '(.*?)'`", PAGE)
+    monkeypatch.chdir(clone)
+
+    with rasterio.open(address) as opened:
+        np.testing.assert_array_equal(opened.read(1), _first_of(clone)[0])
+
+
+@pytest.fixture(params=["the page's cube", "a cube without shards"])
+def named(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Return a cube that a block may open, and the name of an array: the page's own, or another."""
+    if request.param == "the page's cube":
+        clone: Path = request.getfixturevalue("clone")
+        return str(clone / "rain.zarr"), "band_1"
+    return request.getfixturevalue("grown_valley"), "red"
 
 
 @pytest.mark.slow
-def test_line_of_tensorstore_opens_the_cube(kind_of_valley: str, tmp_path: Path) -> None:
-    """In an environment of its own, which has nothing of ours."""
+def test_block_of_tensorstore_reads_the_cube(named: tuple[str, str], tmp_path: Path) -> None:
+    """In an environment of its own, which has nothing of ours. The page's own cube as it is written."""
     uv = shutil.which("uv")
     assert uv is not None, "uv is not on PATH: source scripts/setup.sh"
-    script = _block("tensorstore", "python").replace("file://bolzano.zarr", f"file://{kind_of_valley}")
+    place, name = Path(named[0]), named[1]
+    script = _block("tensorstore", "python").replace("rain.zarr/band_1", f"{place.name}/{name}")
     script += f"\nimport numpy as np\nnp.save({str(tmp_path / 'first.npy')!r}, first)\n"
     command = [uv, "run", "--quiet", "--no-project", "--with", TENSORSTORE, "python", "-c", script]
-    subprocess.run(command, check=True, cwd=tmp_path)  # noqa: S603 # our own words
+    subprocess.run(command, check=True, cwd=place.parent)  # noqa: S603 # our own words
 
-    array: Any = zarr.open_group(kind_of_valley, mode="r")["red"]
+    array: Any = zarr.open_group(place, mode="r")[name]
     assert array[0].any()
-    assert (np.load(tmp_path / "first.npy") == array[0]).all()
+    np.testing.assert_array_equal(np.load(tmp_path / "first.npy"), array[0])
 
 
 @pytest.mark.slow
-def test_line_of_zarrita_opens_the_cube(kind_of_valley: str) -> None:
-    """In Node.js, with the version that the viewer has."""
-    node_modules(VIEWER)
-    script = _block("zarrita, in JavaScript", "js").replace("bolzano.zarr", kind_of_valley)
+def test_block_of_zarrita_reads_the_cube(named: tuple[str, str], tmp_path: Path) -> None:
+    """In Node.js, with the version that the viewer has. The page's own cube as it is written."""
+    (tmp_path / "node_modules").symlink_to(node_modules(VIEWER))
+    place, name = Path(named[0]), named[1]
+    (tmp_path / place.name).symlink_to(place)
+    script = _block("zarrita, in JavaScript", "js").replace("rain.zarr", place.name).replace("band_1", name)
     script += "\nconst { buffer, byteOffset, byteLength } = first.data;"
     script += "\nprocess.stdout.write(Buffer.from(buffer, byteOffset, byteLength));"
     command = ["node", "--input-type=module", "-e", script]
     ended = subprocess.run(  # noqa: S603 # our own words
-        command, check=True, cwd=VIEWER, env=node_environment(), capture_output=True
+        command, check=True, cwd=tmp_path, env=node_environment(), capture_output=True
     )
 
-    array: Any = zarr.open_group(kind_of_valley, mode="r")["red"]
+    array: Any = zarr.open_group(place, mode="r")[name]
     pixels = array[0]
-    assert (np.frombuffer(ended.stdout, pixels.dtype).reshape(pixels.shape) == pixels).all()
+    np.testing.assert_array_equal(np.frombuffer(ended.stdout, pixels.dtype).reshape(pixels.shape), pixels)
 
 
 def test_one_cog_for_each_row_has_the_pixels(valley: str, tmp_path: Path) -> None:
