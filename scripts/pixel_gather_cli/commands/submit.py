@@ -45,6 +45,10 @@ def submit_command(
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. A list
     file or an index on this machine is uploaded. The deployment must be allowed to read the files it names.
 
+    AWS makes the plan after this command has said "started". A plan over --max-usd is refused there. So is a
+    tile, a band or a point that the files do not have. Then the gather fails. --watch, 'pixel-gather watch'
+    and 'pixel-gather status' show the reason. 'pixel-gather plan' shows it before, and starts nothing.
+
     The environment can name the deployment: PIXEL_GATHER_STACK or PIXEL_GATHER_API; with --direct,
     PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET.
 
