@@ -1,6 +1,7 @@
 """What a check makes of what it has seen on AWS."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -134,6 +135,17 @@ def test_findings_say_what_is_wrong_and_what_to_do() -> None:
         "memory of gather_shard",
         "S3_GETS, in its first second",
     } <= to_do
+
+
+def test_page_of_the_first_day_explains_each_figure() -> None:
+    """The rows whose names are in capitals, first those that a check measures."""
+    page = (Path(__file__).parents[2] / "docs/first-day.md").read_text(encoding="utf-8")
+    table = page.partition("## Figures of the model")[2].partition("\n## ")[0]
+    names = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    shown = [each.what.partition(",")[0] for each in measured(smoke()).findings]
+
+    assert names == [each for each in shown if each.isupper()]
+    assert tuple(names[:6]) == assumptions.MEASURABLE
 
 
 @pytest.mark.parametrize(("is_emulated", "head"), [(True, "measured in the emulator"), (False, "measured ")])

@@ -134,4 +134,7 @@ def _print(findings: list[Finding], *, is_emulated: bool) -> None:
     Console(width=None if sys.stdout.isatty() else 160, soft_wrap=False).print(table)
     if is_emulated:
         click.echo(_EMULATED)
-    click.echo(f"The model: {', '.join(assumptions.MEASURABLE)} are figures of core/estimate/assumptions.py.")
+    click.echo(
+        f"The model: {', '.join(assumptions.MEASURABLE)} are figures of core/estimate/assumptions.py. "
+        "docs/first-day.md says what each row is."
+    )
