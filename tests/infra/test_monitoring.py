@@ -369,18 +369,28 @@ def test_each_alarm_has_a_line_in_the_runbook() -> None:
 def test_cost_page_counts_alarms_as_cloudwatch_bills_them(stack: Synthesized) -> None:
     """An alarm on an expression is billed for each of its metrics."""
     page = (ROOT / "docs/cost.md").read_text()
-    without = synthesized(**VARIANTS["of a young account, with a key"])
-    counts = []
-    for each in (stack, without):
-        metrics = [
-            sum("MetricStat" in query for query in alarm.get("Metrics", [])) or 1
-            for alarm in alarms(each).values()
-        ]
-        counts += [len(metrics), sum(metrics)]
+    plain, most, without = (
+        {
+            name: sum("MetricStat" in query for query in alarm.get("Metrics", [])) or 1
+            for name, alarm in alarms(each).items()
+        }
+        for each in (
+            stack,
+            synthesized(**WITH_ALL),
+            synthesized(**VARIANTS["of a young account, with a key"]),
+        )
+    )
+    added = most.keys() - plain.keys()
+    of_canary = {name for name in added if name.startswith("Gathers of the samples")}
+    of_dollars = most.keys() - without.keys()
 
-    n, n_metrics, n_without, n_metrics_without = counts
-    assert f"its {n} alarms and its dashboard. CloudWatch bills these alarms as {n_metrics} metrics" in page
-    assert f"they are {n_without} alarms and {n_metrics_without} metrics" in page.replace("\n", " ")
+    assert f"its {len(plain)} alarms and its dashboard" in page
+    assert f"bills these alarms as {sum(plain.values())} metrics" in page
+    assert (
+        f"`canary_hours` adds {len(of_canary)} alarm, `max_usd_per_month` adds {len(added - of_canary)}, "
+        f"and `alarm_usd_per_day: none` takes {len(of_dollars)} away"
+    ) in page
+    assert {most[name] for name in added | of_dollars} == {1}
     assert f"costs {len(names_of_metrics())} custom metrics" in page
 
 
