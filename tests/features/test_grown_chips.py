@@ -135,7 +135,7 @@ def test_a_grown_cube_is_that_of_the_command(tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
 
     assert run("plan", *options, "--windows", every, "--append-to", tmp_path / "cube") == 0
-    assert "11 x 3 x 24 x 40 (chip, time, y, x)" in capsys.readouterr().out
+    assert "11 x 3 x 24 x 40 (chip, time, y, x), 5 new chips, " in capsys.readouterr().out
     assert run("run", *options, "--windows", every, "--append-to", tmp_path / "cube") == 0
     assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS
     capsys.readouterr()

@@ -59,6 +59,8 @@ def test_a_plan_tells_what_is_tried_again(cube: Path, files: list[Path]) -> None
 
     one, both = plan(*files[:3]), plan(*files)
 
+    assert "3 x 30 x 40 (source, y, x), 0 new rows, 4.8 kB to decode" in one
+    assert "4 x 30 x 40 (source, y, x), 1 new row, 4.8 kB to decode" in both
     assert " of 1 failed source in " in one
     assert "gather by run --append-to PLACE" in one
     assert " of 1 source and 1 failed source in " in both

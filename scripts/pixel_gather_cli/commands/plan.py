@@ -74,9 +74,11 @@ def plan_in_short(plan: CubePlan) -> str:
         ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements), _WIDEST_NAMES
     )
     workers = counted(plan.estimate.n_workers, "worker")
-    option = "--to" if plan.append.is_first else "--append-to"
+    option, size = "--to", known["bytes decoded"]
+    if not plan.append.is_first:
+        option, size = "--append-to", f"{_new_in(plan)}, {size} to decode"
     lines = [
-        ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {known['bytes decoded']}"),
+        ("cube", f"{shape} ({', '.join(plan.leading_dims)}, y, x), {size}"),
         ("measurements", names),
         *_grid_lines(plan),
         ("to read", f"{known['bytes to read']} of {_sources_of(plan)} in {known['GETs']} GETs"),
@@ -88,6 +90,14 @@ def plan_in_short(plan: CubePlan) -> str:
         ),
     ]
     return "\n".join(f"{name:<14} {value}" for name, value in lines)
+
+
+def _new_in(plan: CubePlan) -> str:
+    """Return how many rows or chips an append adds."""
+    n_new = plan.n_rows - plan.first_row
+    return (
+        counted(n_new, "new row") if plan.chips is None else counted(n_new // plan.chips.n_images, "new chip")
+    )
 
 
 def _sources_of(plan: CubePlan) -> str:
