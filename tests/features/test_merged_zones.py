@@ -352,13 +352,15 @@ def test_an_append_that_is_killed_is_done_again(
     assert done[-3:] == ["replace t.images.parquet", "replace t.pieces.parquet", "replace t.parquet"]
 
 
-def test_a_table_without_pieces_leaves_none_of_the_table_that_it_replaces(
+def test_a_table_without_pieces_leaves_none_of_a_table_that_somebody_removed(
     folder: Path, tmp_path: Path
 ) -> None:
-    """The file of pieces goes with the table that it belongs to."""
+    """Whoever removes a table may forget the file of its pieces."""
     table = tmp_path / "t.parquet"
     made(table, listed(folder, *_TILES))
     assert side_path(table, "pieces").exists()
+    table.unlink()
+    side_path(table, "images").unlink()
 
     made(table, listed(folder, *_TILES), merge=False)
 

@@ -248,6 +248,30 @@ def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     assert "no.tif is missing: " in gone
 
 
+def test_a_table_of_something_else_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    """The same request makes the same table again. Nothing is lost by another one."""
+    to, hrefs = tmp_path / "t.parquet", [str(folder / f"{n}.tif") for n in range(3)]
+    how: dict[str, Any] = {"to": to, "crs": CRS}
+    place = [{"x": LEFT + 1000, "y": TOP - 1000}]
+    first = points(place, hrefs[:2], **how)
+    kept = to.read_bytes()
+
+    assert points(place, hrefs[:2], **how).digest == first.digest
+    for features, sources, more in (
+        (place, hrefs, {}),
+        ([{"x": LEFT + 2000, "y": TOP - 1000}], hrefs[:2], {}),
+        (place, hrefs[:2], {"by": "b1"}),
+    ):
+        with pytest.raises(RequestError, match=r"^to: .*t\.parquet is a table of another list"):
+            points(features, sources, **how, **more)
+    points(place, hrefs, append_to=to, crs=CRS)
+    with pytest.raises(RequestError, match="or has grown"):
+        points(place, hrefs, **how)
+    (tmp_path / "other.parquet").write_bytes(kept)
+    with pytest.raises(RequestError, match="no table of ours: choose another name"):
+        points(place, hrefs, to=tmp_path / "other.parquet", crs=CRS)
+
+
 def test_a_wide_table_tells_how_many_values_it_lacks(folder: Path, tmp_path: Path) -> None:
     """Of images of one time, the first with a value of the feature counts."""
     features = [{"id": "hole", "x": LEFT + 5, "y": TOP - 5}, {"id": "in", "x": LEFT + 1000, "y": TOP - 1000}]

@@ -61,7 +61,7 @@ def test_a_page_draws_points_and_tells_what_failed(folder: Path, tmp_path: Path)
     assert "plot <0>" not in page
     assert "scene gone" in page
     assert "<td>missing</td>" in page
-    assert '<td>outside</td><td class="n">1</td>' in page
+    assert '<td>unread</td><td class="n">1</td>' in page
     assert f"{made.n_requests} requests and {made.nbytes / 1e6:,.2f} MB" in page
     assert f"${made.n_requests * 4e-7:.6f}" in page
 

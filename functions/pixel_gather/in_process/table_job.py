@@ -134,6 +134,27 @@ class TableJob:
             for number, row in enumerate(rows if self.base is None else self.base.to_read(rows)):
                 yield number, row, self.features.within(row.time_us, self.tolerance_us)
 
+    def check_new(self, to: Path) -> None:
+        """Refuse to replace a file, unless it is the table of the same list, features and request.
+
+        Raises:
+            RequestError: There is another one.
+            StoreError: There is a table whose receipt cannot be read.
+        """
+        if side_path(to, "images").exists():
+            there = BaseTable.of_images(to).receipt
+            ours = json.loads(json.dumps(self.about))
+            if there["appends"] or any(there[name] != told for name, told in ours.items()):
+                raise RequestError(
+                    f"{to} is a table of another list, other features or another request, or has grown: "
+                    "choose another name, or add what it lacks (--append-to)",
+                    field="to",
+                )
+        elif to.exists():
+            raise RequestError(
+                f"{to} is there already, and no table of ours: choose another name", field="to"
+            )
+
     async def plan(self) -> TablePlan:
         """Return what the table would take. Reads the headers of some images, and no pixel."""
         return await plan_images(
@@ -279,6 +300,8 @@ async def _made_table(  # what `make_table` has checked
     on_progress: Callable[[Progress], None],
 ) -> MadeTable:
     async with _opened(kind, request, settings, base) as job:
+        if base is None:
+            job.check_new(path)
         limits = request.limits
         if limits.usd is not None or limits.seconds is not None:
             forecast = (await job.plan()).forecast

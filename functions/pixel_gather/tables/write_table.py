@@ -107,7 +107,7 @@ def write_table(
         is_committed = True
         if pieces is not None:
             staged_path(beside).replace(beside)
-        else:  # what is there is of a table that is replaced now
+        else:  # what is there is of a table that was removed, or that is replaced now
             beside.unlink(missing_ok=True)
         temporary.replace(path)
     except OSError as error:
