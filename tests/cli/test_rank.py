@@ -63,7 +63,7 @@ def test_scenes_outside_the_area_are_one_line(
     assert lines[-1].endswith("lies outside its 256 x 256 pixels")
     few = tmp_path / "few.csv"
     few.write_text("\n".join(scenes.read_text().splitlines()[:5]))
-    _run(str(few), *_NDVI, "--bbox=100,46,100.1,46.1")
+    assert _run(str(few), *_NDVI, "--bbox=100,46,100.1,46.1") == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("2 of 2 scenes lie outside the area, such as s0: ")
     _run(str(few), *_NDVI, "--bbox=100,46,100.1,46.1", "--json")

@@ -250,9 +250,7 @@ class _Counter:
     def count(self, ranked: RankedScene) -> None:
         """Count one scene that was read, or that could not be."""
         done = self._progress
-        self._progress = replace(
-            done, n_done=done.n_done + 1, n_failed=done.n_failed + (ranked.measured is None)
-        )
+        self._progress = replace(done, n_done=done.n_done + 1, n_failed=done.n_failed + ranked.is_failed)
         self._on_progress(self._progress)
 
 

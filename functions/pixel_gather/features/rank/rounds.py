@@ -84,6 +84,11 @@ class RankedScene:
         return math.inf if self.measured is None else self.measured.error
 
     @property
+    def is_failed(self) -> bool:
+        """Whether it could not be read. A scene outside the area could."""
+        return self.status not in (Status.OK, Status.OUTSIDE)
+
+    @property
     def is_known(self) -> bool:
         """Whether it has a value with an error."""
         return math.isfinite(self.error) and math.isfinite(self.value)

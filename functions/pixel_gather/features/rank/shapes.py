@@ -25,6 +25,9 @@ _LONGEST_EDGE: Final = 0.05
 """Degrees. Longer edges get positions in between, so that they stay straight on the map of the area."""
 
 
+_ALMOST_ZERO: Final = 5e-324
+"""rasterio warns of an identity. It hides the warning, but not if two threads do so at once."""
+
 _MOST_PARTS: Final = 4
 """Parts of an overview's pixel, across and down, that tell which share of it lies in a polygon."""
 
@@ -168,6 +171,6 @@ class _Polygon:
         from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
         from rasterio.transform import Affine  # noqa: PLC0415 # as above
 
-        transform = Affine.translation(*first) * Affine.scale(*size)
+        transform = Affine(size[0], 0, first[0] or _ALMOST_ZERO, 0, size[1], first[1])
         found = rasterize([self.geometry], out_shape=shape, transform=transform, dtype="uint8")
         return np.asarray(found, np.bool_)

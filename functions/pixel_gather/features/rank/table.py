@@ -121,7 +121,7 @@ class Ranking:
     @property
     def n_failed(self) -> int:
         """Scenes that could not be read."""
-        return sum(each.status is not Status.OK for each in self.scenes)
+        return sum(each.is_failed for each in self.scenes)
 
     @property
     def requests(self) -> int:
