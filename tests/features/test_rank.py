@@ -149,7 +149,7 @@ def test_classes_are_read_at_an_overview_that_says_it_holds_classes(tmp_path: Pa
 def test_a_polygon_from_the_first_pixel_on_warns_of_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """rasterio warns of an identity, and hides its own warning only if no other thread does."""
+    """Of an identity, rasterio warns. It hides the warning only while no other thread does so."""
     transforms, rasterize = [], rasterio.features._rasterize
 
     def seen(shapes: Any, image: Any, transform: Any, *others: Any, **more: Any) -> None:
