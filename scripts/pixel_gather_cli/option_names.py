@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Container, Iterator
+from pathlib import PurePath
 from typing import Any, Final
 
 import click
@@ -78,7 +79,7 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
 
     Of a field for which nothing was given, and of one that is missing, it is the option that could be given.
     """
-    if "." in field and field in context.params.values():
+    if "." in field and any(field in (each, _name_of_file(each)) for each in context.params.values()):
         return []  # a file that was given keeps its name
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)
@@ -98,6 +99,10 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
         each for name, each in others.items() if name == field or (name == f"{field}s" and each.multiple)
     )
     return [_show_option(each) for each in fills]
+
+
+def _name_of_file(value: object) -> str | None:
+    return PurePath(value).name if isinstance(value, str) else None
 
 
 def _other_options(context: click.Context, given: Container[str | None]) -> dict[str | None, click.Option]:

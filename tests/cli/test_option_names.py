@@ -52,6 +52,8 @@ _WRONG = {
         "plots.csv: 'noon' in column when is no number"
     ),
     "points plots.csv --to x.parquet": "--sources: give one of",
+    "points sources.csv --sources plots.csv --to x.parquet": "sources.csv: there are no coordinates",
+    "points here/sources.csv --sources plots.csv --to x.parquet": "sources.csv: there are no coordinates",
     "series --sources list.txt": "--point, --geojson: give one of them",
     "series --sources list.txt --point 46,111": "--point: it has longitude 46 and latitude 111",
     "points far.csv --sources list.txt --to x.parquet": "far.csv: row 2 has longitude 500 and latitude 46",
@@ -90,6 +92,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
     (tmp_path / "list.txt").write_text(f"{file}\n")
     (tmp_path / "plots.csv").write_text("lon,lat,when\n11,46,noon\n")
+    (tmp_path / "sources.csv").write_text(f"href\n{file}\n")
+    (tmp_path / "here").symlink_to(tmp_path)
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
     (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')

@@ -200,7 +200,8 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.csv", b"plot,a\n1,2\n", "there are no coordinates"),
+        ("a.csv", b"plot,a\n1,2\n", "there are plot, a$"),
+        ("a.csv", b"plot,href\n1,2\n", "there are no coordinates.* A list of images belongs in sources"),
         ("a.csv", b"plot,lon,lat\n", "there is no feature"),
         ("a.csv", b"plot,lon,lat\n1,east,2\n", "a.csv: 'east' in column lon is no number$"),
         (

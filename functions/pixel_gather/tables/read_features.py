@@ -228,9 +228,10 @@ def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, 
     lower = {each.lower(): each for each in names}
     found = next((lower[each] for each in _SHAPES if each in lower), None)
     if found is None:
+        of_images = ". A list of images belongs in sources (--sources)" if "href" in lower else ""
         raise RequestError(
             f"there are no coordinates: no columns lon and lat, x and y, or wkt; there are "
-            f"{', '.join(names)[:500]}",
+            f"{', '.join(names)[:500]}{of_images}",
             field=name,
         )
     first = next((value for value in _values(table, found) if isinstance(value, str) and value), None)
