@@ -29,6 +29,9 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
 }
 """Fields of requests whose options have other names, and the fields of several options."""
 
+_SAYS_INSTEAD: Final = {"assets": "bands"}
+"""Options by those that say the same in other commands, which have both names for different things."""
+
 _LIMITS: Final = {
     "limits.usd": "max_usd",
     "limits.seconds": "max_seconds",
@@ -84,6 +87,9 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)
     last = field.rpartition(".")[-1]
+    if last in _SAYS_INSTEAD and last not in context.params and "request_file" not in given:
+        options = given | others
+        return [_show_option(options[name]) for name in (_SAYS_INSTEAD[last],) if name in options]
     if is_missing and field not in _FILLED_BY:
         for name in (last, *_FILLED_BY.get(last, ())):
             if name in others:

@@ -8,6 +8,7 @@ import pytest
 from support.command_line import run
 
 _FILE = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+_SCENES = str(_FILE.parent / "stactools-nclimgrid")
 _WRONG = {
     "verify s3://b/c": "CUBE: 'b' cannot be the name",
     "versions ftp://host/c": "CUBE: ftp:// is not read here",
@@ -145,3 +146,28 @@ def test_an_option_that_can_be_repeated_is_named(here: Path, capsys: pytest.Capt
     assert capsys.readouterr().err.startswith(
         "pixel-gather: --measurement: the cube has 2 measurements, a, b;"
     )
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan --assets no --bands 1 --point -96,37", "--assets"),
+        ("rank --by no", "--bands"),
+        ("rank --by red --bands red=no", "--bands"),
+        ("points plots.csv --by no --to x.parquet", "--bands"),
+    ],
+)
+def test_the_option_that_says_an_asset_is_named(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is another one in each command. What ``plan`` calls ``--bands`` takes numbers."""
+    Path("plots.csv").write_text("lon,lat\n-96,37\n")
+    made = run("catalog", "--prefix", _SCENES, "--regex", "1895", "--time", "prcp-%Y%m", "--to", "c.parquet")
+    assert made == 0
+    capsys.readouterr()
+
+    assert run(*words.split(), "--catalog", "c.parquet") == 2
+    answer = capsys.readouterr().err
+    assert answer.startswith(f"pixel-gather: {said}: ")
+    assert "; the first has data; if one of these is meant, write " in answer

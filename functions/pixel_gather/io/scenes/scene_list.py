@@ -135,9 +135,9 @@ class SceneFinder:
             raise RequestError(
                 f"{counted(len(found.items), 'scene')} found, and none has an asset "
                 f"{' or '.join(choice.asset for choice in choices)}; the first has "
-                f"{', '.join(found.items[0]['all_assets'][:20])}; if one of these is meant, "
-                f"--assets or --bands {choices[0].asset}=NAME says so",
-                field=field,
+                f"{', '.join(found.items[0]['all_assets'][:20])}; if one of these is meant, write "
+                f"{choices[0].band}=NAME, or {{{choices[0].band}: NAME}} in a request",
+                field=f"{field}.assets",
             )
         if n_without:
             told.notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
