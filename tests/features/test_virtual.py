@@ -306,8 +306,8 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
     [
         (
             {"window": {"pixels": (TILE + 5, TILE, TILE, TILE)}},
-            "output.codec",
-            r"begins at pixel \(37, 32\), not at a corner .* are --pixels 32,32,64,32",
+            "sources",
+            r"begins at pixel \(37, 32\), not at .* Gather the pixels by run.* are --pixels 32,32,64,32",
         ),
         (
             {"output": {"codec": "zstd"}},
@@ -315,7 +315,8 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
             "has the sources' own tiles, so it has no other codec: leave it out",
         ),
         ({"output": {"archive": "rain"}}, "output.archive", "is made as a whole"),
-        ({"masked": True, "nodata": 0}, "output.codec", "cannot be masked"),
+        ({"output": {"layout": "slice"}}, "output.layout", "its chunks are the sources' tiles"),
+        ({"masked": True, "nodata": 0}, "masked", "pixels as they are stored: leave it out"),
     ],
 )
 def test_what_cannot_be_referred_to_is_refused(

@@ -192,7 +192,7 @@ def test_a_plan_refuses_bands_whose_tiles_have_different_sizes() -> None:
     wide = FakeImage(pixels=A, header={"tile_width": 20, "coding": replace(DEFLATED, tile_width=20)})
     reader = FakeReader({"a": image(), "b": wide})
 
-    with pytest.raises(RequestError, match="tiles of one size, and those of the bands differ"):
+    with pytest.raises(RequestError, match="only if all have one size, and those of the bands differ"):
         planned(
             reader,
             FakeTable((row,), bands=("red", "nir")),

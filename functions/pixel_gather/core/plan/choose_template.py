@@ -132,6 +132,7 @@ def draft_slot(
     projector: Projector,
     wants_same_grid: bool,
     grid: CommonGrid | None,
+    by_reference: bool = False,
 ) -> Draft:
     """Choose the template of one slot's sources.
 
@@ -143,6 +144,7 @@ def draft_slot(
         projector: For windows on the map.
         wants_same_grid: Whether sources on another grid are refused.
         grid: The grid that all sources get; None if they keep their own.
+        by_reference: Whether the cube refers to the sources' tiles, and stores none.
     """
     name, opened = sample.name, sample.opened
     errors = [each for each in opened if isinstance(each, SourceError)]
@@ -161,7 +163,7 @@ def draft_slot(
             f"wanted, such as {{{name}: ASSET:1}}",
             field=request.sources.searched_field("assets"),
         )
-    check_sample(request, header, window, headers)
+    check_sample(request, header, window, headers, by_reference=by_reference)
     bands = asked or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
     most = max(warps, key=lambda warp: warp.share, default=None)
     slot = SourceSlot(

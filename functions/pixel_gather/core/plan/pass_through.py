@@ -92,7 +92,12 @@ def _check_alike(header: Header, coding: TileCoding | None) -> None:
 
 
 def check_sample(
-    request: "GatherRequest", template: Header, window: Window, headers: Sequence[Header]
+    request: "GatherRequest",
+    template: Header,
+    window: Window,
+    headers: Sequence[Header],
+    *,
+    by_reference: bool = False,
 ) -> None:
     """Check the template, and that the sampled sources store their tiles like it.
 
@@ -101,10 +106,11 @@ def check_sample(
         template: The template's header.
         window: On the template.
         headers: Headers of all sampled sources.
+        by_reference: Whether the cube refers to the sources' tiles, and stores none. It has no other codec.
 
     Raises:
-        RequestError: The field is ``output.codec``. The message names the first source and property in the
-            way.
+        RequestError: The field is ``output.codec``, or ``sources`` of references. The message names the first
+            source and property in the way.
     """
     if not request.passes_through:
         return
@@ -117,9 +123,16 @@ def check_sample(
         for header in headers:
             _check_alike(header, template.coding)
     except SourceError as error:
+        said = f"{error.href}: {error.reason}"
+        instead = f"choose another window or list{_whole_tiles(window, template.coding)}"
+        if by_reference:
+            raise RequestError(
+                f"tiles cannot be referred to. {said}. Gather the pixels by run, or {instead}",
+                field="sources",
+            ) from error
         raise RequestError(
-            f"tiles cannot be kept as they are (codec source). {error.href}: {error.reason}. Gather with "
-            f"another codec, or choose another window or list{_whole_tiles(window, template.coding)}",
+            f"tiles cannot be kept as they are (codec source). {said}. Gather with another codec, or "
+            f"{instead}",
             field=_FIELD,
         ) from error
 
@@ -155,7 +168,8 @@ def layout_of(
     tiles = {(each.slot.grid.tile_height, each.slot.grid.tile_width) for each in drafts}
     if len(tiles) > 1:
         raise RequestError(
-            "codec source needs tiles of one size, and those of the bands differ: choose another codec",
+            "tiles are kept as they are only if all have one size, and those of the bands differ: gather by "
+            "run with another codec than source",
             field=_FIELD,
         )
     if request.output.layout != "balanced":

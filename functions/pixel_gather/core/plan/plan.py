@@ -105,8 +105,8 @@ async def plan_cube(
         now: Seconds since 1970-01-01 UTC.
         template: What the cube inherits. The list's bands are then in its order.
         append: Where the rows go; None for a new cube.
-        by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes the
-            warnings.
+        by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes
+            what warnings and errors say.
 
     Raises:
         RequestError: No source of the sample fits the request, or the template. The message names the field.
@@ -133,6 +133,7 @@ async def plan_cube(
         projector=sources.projector,
         wants_same_grid=wants_same_grid,
         grid=grid,
+        by_reference=by_reference,
     )
     if grid is not None and grid.target is not None:
         whole = Window(col_off=0, row_off=0, width=grid.target.width, height=grid.target.height)

@@ -50,6 +50,23 @@ _CHANGED: Final = (
     "by a new index and --replace"
 )
 
+_AS_STORED: Final = "references show pixels as they are stored: leave it out"
+_AS_A_WHOLE: Final = "a virtual cube is made as a whole: leave it out"
+_NOT_VIRTUAL: Final = {
+    "output.codec": "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
+    "windows": "chips do not begin at corners of tiles: gather them",
+    "masked": _AS_STORED,
+    "values": _AS_STORED,
+    "reduce": _AS_STORED,
+    "output.layout": "its chunks are the sources' tiles: leave it out",
+    "output.bands": "references have an array for each band: leave it out",
+    "output.sharding": "a virtual cube has no shards of its own: leave it out",
+    "output.append_to": _AS_A_WHOLE,
+    "output.archive": _AS_A_WHOLE,
+    "sources.sign": "signed addresses expire, so a virtual cube cannot refer to them",
+}
+"""Fields of a request that a virtual cube cannot have, and why."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Virtual:
@@ -167,28 +184,21 @@ def open_virtual(
 def _as_stored(request: GatherRequest) -> GatherRequest:
     """Return the request with codec ``source``, or refuse what a virtual cube cannot have."""
     output = request.output
-    if "codec" in output.model_fields_set and output.codec != AS_STORED:
-        raise RequestError(
-            "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
-            field="output.codec",
-        )
-    if request.windows is not None:
-        raise RequestError("chips do not begin at corners of tiles: gather them", field="windows")
-    if request.values != "raw":
-        raise RequestError("references show pixels as they are stored: leave it out", field="values")
-    if request.reduce is not None:
-        raise RequestError("references show pixels as they are stored: leave it out", field="reduce")
-    if request.output.has_band_axis:
-        raise RequestError("references have an array for each band: leave it out", field="output.bands")
-    if not request.output.sharding:
-        raise RequestError("a virtual cube has no shards of its own: leave it out", field="output.sharding")
-    for name in ("append_to", "archive"):
-        if getattr(output, name) is not None:
-            raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")
-    if request.sources.sign != "none":
-        raise RequestError(
-            "signed addresses expire, so a virtual cube cannot refer to them", field="sources.sign"
-        )
+    asked = {
+        "output.codec": "codec" in output.model_fields_set and output.codec != AS_STORED,
+        "windows": request.windows is not None,
+        "masked": request.masked,
+        "values": request.values != "raw",
+        "reduce": request.reduce is not None,
+        "output.layout": output.layout != "balanced",
+        "output.bands": output.has_band_axis,
+        "output.sharding": not output.sharding,
+        "output.append_to": output.append_to is not None,
+        "output.archive": output.archive is not None,
+        "sources.sign": request.sources.sign != "none",
+    }
+    if wrong := next((field for field, is_asked in asked.items() if is_asked), None):
+        raise RequestError(_NOT_VIRTUAL[wrong], field=wrong)
     no_prices = request.limits.model_copy(update={"usd": None, "fetched_bytes": None})
     return request.model_copy(
         update={"output": output.model_copy(update={"codec": AS_STORED}), "limits": no_prices}
