@@ -36,6 +36,8 @@ _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
 _N_ROWS_PER_BATCH: Final = 256
 """Small, because a file of some KB may unpack to the same long text in every row."""
 _DELIMITERS: Final = (",", ";", "\t")
+_REQUESTS: Final = (".yaml", ".yml")
+_A_REQUEST: Final = "this is a request, not a list: run, plan and submit take it in REQUEST's place"
 _IMAGES: Final = (".tif", ".tiff", ".jp2")
 _BY_ENDING: Final = {
     ".txt": "text",
@@ -78,6 +80,9 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
             "--prefix on the command line",
             field=name,
         )
+    if name.lower().endswith(_REQUESTS):
+        file.close()
+        raise RequestError(_A_REQUEST, field=name)
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
@@ -336,11 +341,26 @@ def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
         try:
             record = json.loads(line.text)
         except (ValueError, RecursionError) as error:
-            raise RequestError(f"this is not JSON: {error}", field=field) from error
+            raise RequestError(_why_no_record(line, name, error), field=field) from error
         if not isinstance(record, dict):
             raise RequestError('write one JSON object a line, such as {"href": ...}', field=field)
+        if "href" not in record and record.keys() >= {"sources", "window"}:
+            raise RequestError(_A_REQUEST, field=name)
         check_row(record, field)
         yield line.number, record
+
+
+def _why_no_record(line: _Line, name: str, error: Exception) -> str:
+    """Return what is wrong with a line that is no JSON by itself. The first may begin a longer object."""
+    goes_on = isinstance(error, json.JSONDecodeError) and error.pos >= len(line.text.rstrip())
+    if line.number > 1 or not goes_on:
+        return f"this is not JSON: {error}"
+    if name.lower().endswith(".geojson"):
+        return "this is GeoJSON, not a list of sources: a list names one source a line"
+    said = 'this object goes on in the next line, and a list has one object a line, such as {"href": ...}'
+    if name.lower().endswith(".json"):
+        said += ". If it is a request: run, plan and submit take it in REQUEST's place"
+    return said
 
 
 def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterator[Record]:
