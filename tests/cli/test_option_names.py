@@ -34,6 +34,7 @@ _WRONG = {
     "rank list.txt --by ''": "--by: write what to rank by",
     "rank list.txt --by b1 --bbox 500,1,2,3": "--bbox: west is 500",
     "ls missing": "PREFIX: there is no folder",
+    "ls list.txt": "PREFIX: ",
     "run list.txt --tile centre --to x": "list.txt: this is a list, not a REQUEST: write --sources list.txt",
     "plan list.parquet --tile centre": "list.parquet: this is a list, not a REQUEST",
     "plan a.tif": "a.tif: this is an image, not a REQUEST: write its name into a file",

@@ -692,6 +692,11 @@ def test_sources_below_yields_checked_sources() -> None:
     [
         ("", {}, "prefix is empty"),
         ("/no/such/folder", {}, "there is no folder"),
+        (
+            __file__,
+            {},
+            "test_source_list.py is a file: name the folder that it lies in. If it is a list, run ",
+        ),
         ("ftp://b/x", {}, "ftp:// is not read"),
         ("https://h.org/x/", {}, "web servers cannot be listed"),
         ("s3://bucket/x", {"regex": "("}, "not a regular expression"),

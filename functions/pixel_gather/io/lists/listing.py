@@ -198,6 +198,12 @@ def _list_store(
 
 def _walk(folder: str) -> Iterator[_Found]:
     """Walk a local folder in S3's order. Follow links, except to a folder that is being walked."""
+    if Path(folder).is_file():
+        raise RequestError(
+            f"{folder} is a file: name the folder that it lies in. If it is a list, run and plan take it by "
+            "--sources",
+            field="sources.prefix",
+        )
     if not Path(folder).is_dir():
         raise RequestError(f"there is no folder {folder}", field="sources.prefix")
     above = (parent.stat() for parent in Path(folder).resolve().parents)
