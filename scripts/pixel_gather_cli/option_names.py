@@ -32,6 +32,9 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
 _SAYS_INSTEAD: Final = {"assets": "bands"}
 """Options by those that say the same in other commands, which have both names for different things."""
 
+_LINE: Final = " line "
+"""In the field of an error between a list's name and the number."""
+
 _LIMITS: Final = {
     "limits.usd": "max_usd",
     "limits.seconds": "max_seconds",
@@ -82,7 +85,8 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
 
     Of a field for which nothing was given, and of one that is missing, it is the option that could be given.
     """
-    if "." in field and any(field in (each, _name_of_file(each)) for each in context.params.values()):
+    file, _, _ = field.partition(_LINE)
+    if "." in field and any(file in (each, _name_of_file(each)) for each in context.params.values()):
         return []  # a file that was given keeps its name
     given = {each.name: each for each in _given_parameters(context)}
     others = _other_options(context, given)

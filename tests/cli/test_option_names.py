@@ -56,6 +56,8 @@ _WRONG = {
     "points plots.csv --to x.parquet": "--sources: give one of",
     "points sources.csv --sources plots.csv --to x.parquet": "sources.csv: there are no coordinates",
     "points here/sources.csv --sources plots.csv --to x.parquet": "sources.csv: there are no coordinates",
+    "run --sources here/sources.txt --tile centre --to x": "sources.txt line 2: ftp:// is not read here",
+    "drill sources.txt --point 1,2": "sources.txt line 2: ftp:// is not read here",
     "series --sources list.txt": "--point, --geojson: give one of them",
     "series --sources list.txt --point 46,111": "--point: it has longitude 46 and latitude 111",
     "points far.csv --sources list.txt --to x.parquet": "far.csv: row 2 has longitude 500 and latitude 46",
@@ -95,6 +97,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "list.txt").write_text(f"{file}\n")
     (tmp_path / "plots.csv").write_text("lon,lat,when\n11,46,noon\n")
     (tmp_path / "sources.csv").write_text(f"href\n{file}\n")
+    (tmp_path / "sources.txt").write_text("a.tif\nftp://b/c\n")
     (tmp_path / "here").symlink_to(tmp_path)
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
     (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')

@@ -326,6 +326,7 @@ ON_THIS_MACHINE = {
     ("options", "place", "field"),
     [
         (("--sources", "l.csv"), "/data/b.tif", "l.csv line 3"),
+        (("--sources", "./sources.csv"), "b.tif", "sources.csv line 3"),
         (("--sources", "-", "--direct"), "file:///data/b.tif", "stdin line 3"),
         (("r.json", "--direct"), "b.tif", "sources.hrefs.1"),
         (("--prefix", "{place}"), "/data/b.tif", "--prefix"),
@@ -355,6 +356,7 @@ def refused(
     def submit(place: str, *options: str) -> str:
         content = f"href\ns3://data/a.tif\n{place}\n"
         (tmp_path / "l.csv").write_text(content)
+        (tmp_path / "sources.csv").write_text(content)
         (tmp_path / "r.json").write_text(json.dumps({"sources": ["s3://data/a.tif", place]}))
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
