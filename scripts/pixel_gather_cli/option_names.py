@@ -59,15 +59,13 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
         except RequestError as error:
             context, is_missing = click.get_current_context(), error.message.startswith("is needed")
             names = _names_of(error.field, context, is_missing=is_missing) or [error.field]
-            others = [
-                name
-                for field in error.also_wrong
-                for name in _names_of(field, context, is_missing=True) or [field]
-                if name not in names
-            ]
-            if names == [error.field] and others == list(error.also_wrong):
+            also_wrong: dict[str, str] = {}
+            for field, what in error.also_wrong.items():
+                for name in _names_of(field, context, is_missing=True) or [field]:
+                    if name not in names:
+                        also_wrong.setdefault(name, what)
+            if names == [error.field] and also_wrong == error.also_wrong:
                 raise
-            also_wrong = list(dict.fromkeys(others))
             raise RequestError(error.message, field=", ".join(names), also_wrong=also_wrong) from error
         except BudgetError as error:
             limit, _, said = str(error).partition(": ")

@@ -77,14 +77,16 @@ _WRONG = {
         "--size: size is [width, height]: width is 0"
     ),
     "run --sources list.txt --windows plots.csv --sample 0 --size 0,0 --to x": (
-        "--size: size is [width, height]: width is 0; the least is 1 (also wrong: --sample)\n"
+        "--size: size is [width, height]: width is 0; the least is 1. "
+        "Also wrong: --sample (it is 0; the least is 1)\n"
     ),
-    "run --sources list.txt --seed 3 --to x": "--windows: is needed (also wrong: --size)\n",
+    "run --sources list.txt --seed 3 --to x": "--windows: is needed. Also wrong: --size (is needed)\n",
     "run --sources list.txt --windows plots.csv --sample 0 --to x": (
-        "--size: is needed (also wrong: --sample)\n"
+        "--size: is needed. Also wrong: --sample (it is 0; the least is 1)\n"
     ),
     "run --sources list.txt --tile centre --layout 0,0,1 --max-usd -1 --bands 0,0 --to x": (
-        "--bands: it is 0; the least is 1 (also wrong: --layout, --max-usd)\n"
+        "--bands: it is 0; the least is 1. Also wrong: --layout (it is 0; the least is 1), "
+        "--max-usd (it is -1.0; the least is 0)\n"
     ),
     "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }

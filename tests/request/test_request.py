@@ -532,17 +532,35 @@ def test_parse_request_names_both_ways_to_write_a_tile(tile: Any) -> None:
         parse_request(PLAIN | {"window": {"tile": tile}})
 
 
-def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:
+def test_parse_request_explains_three_more_mistakes_and_counts_the_rest() -> None:
     """The error is a sentence, however much is wrong."""
     with pytest.raises(RequestError) as caught:
         parse_request(PLAIN | {f"x{i}": 1 for i in range(9)})
 
-    assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5 and 3 more)")
+    no_field = "there is no such field"
+    three = f". Also wrong: x1 ({no_field}), x2 ({no_field}), x3 ({no_field})"
+    assert str(caught.value).endswith(f"{three} and 5 more")
     with pytest.raises(RequestError) as caught:
-        parse_request(PLAIN | {f"x{i}": 1 for i in range(6)})
-    assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5)")
-    with pytest.raises(RequestError, match="and 994 more"):
+        parse_request(PLAIN | {f"x{i}": 1 for i in range(4)})
+    assert str(caught.value).endswith(three)
+    with pytest.raises(RequestError, match="and 996 more"):
         parse_request(PLAIN | {f"x{i}": 1 for i in range(1_000)})
+
+
+def test_parse_request_says_what_is_wrong_with_each_field_once() -> None:
+    """A wrong item of a list is no mistake of the list. Both lengths of a size are one."""
+    given = {"window": {"point": [1, 2], "size": 16}, "output": {"layout": {"chunk": [1, 2, "x"]}}}
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | given)
+
+    assert caught.value.also_wrong == {"output.layout.chunk.2": "it is 'x'; write a whole number"}
+    assert str(caught.value) == (
+        "window.size: it is 16; write a list, such as [1, 2]. "
+        "Also wrong: output.layout.chunk.2 (it is 'x'; write a whole number)"
+    )
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {"window": {"point": [1, 2], "size": [0, 0]}})
+    assert caught.value.also_wrong == {}
 
 
 def test_parse_request_lists_the_kinds_of_windows_only_if_none_is_given() -> None:

@@ -31,7 +31,7 @@
     └── ShardsLeftError       a second try has no time for the shards that are left: as above
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -40,7 +40,7 @@ from pixel_gather.core.model.status import Status
 REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
 """Errors with which the plan of a gather refuses a request. A redrive would be refused again."""
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED: Final = 3
 
 
 class PickledError(Exception):
@@ -68,26 +68,27 @@ class RequestError(GatherError, ValueError):
 
     code = "request_error"
 
-    def __init__(self, message: str, *, field: str, also_wrong: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, *, field: str, also_wrong: Mapping[str, str] | None = None) -> None:
         """Say what is wrong.
 
         Args:
             message: One sentence that says what to do.
             field: Where the mistake is: a dotted field of the request, or ``LIST line N``.
-            also_wrong: Other fields with mistakes. The message names the first five.
+            also_wrong: What is wrong with other fields; nothing where that is not said. The message names
+                the first three.
         """
-        super().__init__(f"{field}: {message}{_in_brackets(also_wrong)}")
+        super().__init__(f"{field}: {message}{_in_few_words(also_wrong or {})}")
         self.field = field
         self.message = message
-        self.also_wrong = tuple(also_wrong)
+        self.also_wrong = dict(also_wrong or {})
 
 
-def _in_brackets(also_wrong: Sequence[str]) -> str:
+def _in_few_words(also_wrong: Mapping[str, str]) -> str:
     if not also_wrong:
         return ""
+    said = [f"{field} ({what})" if what else field for field, what in also_wrong.items()][:_MOST_NAMED]
     n_more = len(also_wrong) - _MOST_NAMED
-    more = f" and {n_more:,} more" if n_more > 0 else ""
-    return f" (also wrong: {', '.join(also_wrong[:_MOST_NAMED])}{more})"
+    return f". Also wrong: {', '.join(said)}{f' and {n_more:,} more' if n_more > 0 else ''}"
 
 
 class NothingToAppendError(RequestError):

@@ -1,6 +1,7 @@
 """Errors that name the wrong field of a request, and say what to write instead."""
 
-from typing import Final, get_args
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,7 +18,9 @@ NO_WINDOW: Final = "no_window"
 """Kind of the mistake that a request says no window."""
 
 _MOST_MISTAKES: Final = 1000
+_MOST_EXPLAINED: Final = 20
 _LONGEST_NAME: Final = 100
+_NO_FIELD: Final = "there is no such field"
 
 
 def request_error(error: ValidationError, *, model: type[BaseModel], within: str = "") -> RequestError:
@@ -31,32 +34,55 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
         return RequestError(
             f"it has {n:,} mistakes, too many to name; a request takes {known}", field="request"
         )
-    problems = error.errors(include_url=False)
-    paths = [
-        [*filter(None, [within]), *(_show_part(part) for part in problem["loc"] if not _is_branch_name(part))]
-        for problem in problems
-    ]
-    of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
-    deepest = max(of_field, key=lambda n: (len(paths[n]), problems[n]["type"] == "value_error"))
-    first, path = problems[deepest], paths[deepest]
-    message = in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
+    mistakes = _Mistakes(error, within)
+    path, message, first = mistakes.take()
+    also_wrong: dict[str, str] = {}
+    while mistakes.paths and len(also_wrong) < _MOST_EXPLAINED:
+        other, what, problem = mistakes.take()
+        what = _NO_FIELD if problem["type"] == "extra_forbidden" else what
+        also_wrong.setdefault(".".join(other), what)
+    also_wrong |= {name: "" for each in mistakes.paths if (name := ".".join(each)) not in also_wrong}
+    field = ".".join(path) or "request"
+    also_wrong.pop(field, None)
     if first["type"] == "extra_forbidden":
-        known = _fields_at(path[:-1], model)
-        message = f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {known}"
-    if first["type"] == NO_WINDOW:
-        path = ["window"]
-        message += ": give one of " + ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
-        message += "; or windows (--windows)"
-    if path[:1] in (["window"], ["windows"]) and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
-        path, part = path[:-1], names[int(path[-1])]
-        message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
-    elif first["type"] == "missing" and isinstance(first["loc"][-1], int):  # a list that is too short
-        path = path[:-1]
-        n = max(int(paths[n][-1]) for n in of_field if paths[n][:-1] == path) + 1
-        message = f"give {n} values"
-    others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
-    also_wrong = list(dict.fromkeys(".".join(each) for each in others))
-    return RequestError(message, field=".".join(path) or "request", also_wrong=also_wrong)
+        message = f"{_NO_FIELD}; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1], model)}"
+    return RequestError(message, field=field, also_wrong=also_wrong)
+
+
+class _Mistakes:
+    """The mistakes of a request that are not told yet, as pydantic names them."""
+
+    def __init__(self, error: ValidationError, within: str) -> None:
+        self.problems = error.errors(include_url=False)
+        self.paths = [
+            [
+                *filter(None, [within]),
+                *(_show_part(part) for part in each["loc"] if not _is_branch_name(part)),
+            ]
+            for each in self.problems
+        ]
+
+    def take(self) -> tuple[list[str], str, Mapping[str, Any]]:
+        """Remove the first mistake. Return its field, what is wrong there, and what pydantic says of it."""
+        problems, paths = self.problems, self.paths
+        of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
+        deepest = max(of_field, key=lambda n: (len(paths[n]), problems[n]["type"] == "value_error"))
+        first, path = problems[deepest], paths[deepest]
+        message = in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
+        others = [n for n, each in enumerate(paths) if n not in of_field and each != path[: len(each)]]
+        self.problems, self.paths = [problems[n] for n in others], [paths[n] for n in others]
+        if first["type"] == NO_WINDOW:
+            path = ["window"]
+            message += ": give one of " + ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
+            message += "; or windows (--windows)"
+        if path[:1] in (["window"], ["windows"]) and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
+            path, part = path[:-1], names[int(path[-1])]
+            message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
+        elif first["type"] == "missing" and isinstance(first["loc"][-1], int):  # a list that is too short
+            path = path[:-1]
+            n = max(int(paths[n][-1]) for n in of_field if paths[n][:-1] == path) + 1
+            message = f"give {n} values"
+        return path, message, first
 
 
 def _show_part(part: object) -> str:
