@@ -323,7 +323,10 @@ def test_a_name_for_an_expression_is_refused_with_what_to_leave_out() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "words"),
-    [({"usd": 1e-9}, "limits.usd: 6 scenes"), ({"seconds": 1e-6}, "limits.seconds: 6 scenes")],
+    [
+        ({"usd": 1e-9}, r"limits.usd: 6 scenes .* over the limit of \$0\.0000000010: "),
+        ({"seconds": 1e-6}, "limits.seconds: 6 scenes"),
+    ],
 )
 def test_ranking_over_a_limit_is_refused_after_its_first_scene(
     folder: Path, limits: dict[str, float], words: str

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.estimate.pricing import dollars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,5 +47,6 @@ class TableLimits:
             )
         if self.usd is not None and usd > self.usd:
             raise BudgetError(
-                f"limits.usd: {what} would cost about ${usd:.6f}, over the limit of ${self.usd:g}: {instead}"
+                f"limits.usd: {what} would cost about {dollars(usd)}, over the limit of {dollars(self.usd)}: "
+                f"{instead}"
             )

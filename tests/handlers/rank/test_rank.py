@@ -115,7 +115,7 @@ def test_ranking_that_would_take_too_long_is_refused_with_what_to_do(rank: Modul
 
     assert code == 422
     assert problem["detail"].startswith("limits.seconds: 4 scenes would take about")
-    assert problem["detail"].endswith("say precision: coarse, or raise the limit")
+    assert problem["detail"].endswith("take precision coarse (--precision coarse), or raise the limit")
 
 
 def test_ranking_that_would_cost_too_much_is_refused(rank: ModuleType) -> None:

@@ -4,7 +4,7 @@ They are those of some Regions for arm64 in November 2026. Check them before quo
 prices, and a plan there says so.
 """
 
-from math import inf
+from math import floor, inf, log10
 from typing import Final
 
 from pixel_gather.core.host_budget import lease_s
@@ -12,6 +12,8 @@ from pixel_gather.core.host_budget import lease_s
 PRICES_OF: Final = "us-east-1, arm64, November 2026"
 SAME_PRICES: Final = frozenset({"us-east-1", "us-east-2", "us-west-2"})
 """Regions with the prices below."""
+
+_MOST_DECIMALS: Final = 12
 
 USD_PER_GET: Final = 0.0004 / 1000
 USD_PER_PUT: Final = 0.005 / 1000
@@ -160,3 +162,9 @@ def usd_per_gb_from(region: str, *, to: str) -> float:
     if {region, to} == _NEAR:
         return 0.01
     return _USD_PER_GB_FROM.get(region, max(_USD_PER_GB_FROM.values()))
+
+
+def dollars(usd: float) -> str:
+    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
+    decimals = 4 if usd <= 0 else min(max(4, 1 - floor(log10(usd))), _MOST_DECIMALS)
+    return f"${usd:,.{decimals}f}"

@@ -1,18 +1,17 @@
 """Refuses plans over the limits of a request or a deployment: dollars, files, pixels, bytes and transfer."""
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.estimate_result import Estimate
+from pixel_gather.core.estimate.pricing import dollars
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.cube_plan import CubePlan
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import Limits
 
-_MOST_DECIMALS: Final = 12
 _MOST_TRANSFER_USD: Final = 1.0
 """Transfer between Regions that is paid for without being asked for."""
 
@@ -27,7 +26,7 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
     n_read = n_read if plan.reduction is None else plan.reduction.n_scenes
     n_pixels = n_read * plan.height * plan.width * len(plan.of_scenes.measurements)
     checks = (
-        ("usd", limits.usd, plan.estimate.usd, _dollars),
+        ("usd", limits.usd, plan.estimate.usd, dollars),
         ("files", limits.files, plan.n_files, "{:,} files".format),
         ("pixels", limits.pixels, n_pixels, "{:,} pixels".format),
         ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes".format),
@@ -64,12 +63,6 @@ def check_transfer(
         nbytes[far.region] += work.nbytes_by_bucket.get(bucket, 0) if far.is_charged else 0
     ((region, _),) = nbytes.most_common(1)
     raise BudgetError(
-        f"limits.transfer_usd: {_dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
-        f"{_dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
+        f"limits.transfer_usd: {dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
+        f"{dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
     )
-
-
-def _dollars(usd: float) -> str:
-    """Return dollars with four decimals, or with more if two digits of a small sum need them."""
-    decimals = 4 if usd <= 0 else min(max(4, 1 - math.floor(math.log10(usd))), _MOST_DECIMALS)
-    return f"${usd:,.{decimals}f}"

@@ -68,7 +68,9 @@ def _times(wanted: WantedRead) -> float:
     return min(measured.factor**2 if step >= last else _NEXT_LEVEL ** (step - at), _MOST_TIMES)
 
 
-_INSTEAD: Final = "rank fewer scenes or a smaller area, say precision: coarse, or raise the limit"
+_INSTEAD: Final = (
+    "rank fewer scenes or a smaller area, take precision coarse (--precision coarse), or raise the limit"
+)
 
 
 def check_ranking(limits: TableLimits, n_scenes: int, *, seconds: float, usd: float) -> None:
