@@ -1,7 +1,7 @@
 """Errors name the option that the user gave, not the field of the request that it fills."""
 
 import functools
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -42,8 +42,8 @@ _LIMITS: Final = {
 }
 """Options by the limits that errors name."""
 
-_HAS_A_DEFAULT: Final = "times_source"
-"""A limit that holds although nobody has given it, so that its option is what raises it."""
+_IN_A_LIMIT: Final = {"window": "window.size"}
+"""Fields of a request that errors name, where a limit holds although nobody has given it."""
 
 
 def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
@@ -69,13 +69,20 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
             raise RequestError(error.message, field=", ".join(names), also_wrong=also_wrong) from error
         except BudgetError as error:
             limit, _, said = str(error).partition(": ")
-            option = _LIMITS.get(limit)
-            is_default = option == _HAS_A_DEFAULT and option in values and values.get("request_file") is None
-            if values.get(option or "") is None and not is_default:
+            names = _names_of_limit(limit, values)
+            if not names:
                 raise
-            raise BudgetError(f"--{option}: {said}".replace("_", "-", 1)) from error
+            raise BudgetError(f"{names[0]}: {said}") from error
 
     return run  # type: ignore[return-value] # it takes the same
+
+
+def _names_of_limit(limit: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the option of a limit that was given, or the one of a window that is too large."""
+    if limit in _IN_A_LIMIT:
+        return _names_of(_IN_A_LIMIT[limit], click.get_current_context(), is_missing=False)
+    option = _LIMITS.get(limit, "")
+    return [] if values.get(option) is None else [f"--{option}".replace("_", "-")]
 
 
 def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[str]:

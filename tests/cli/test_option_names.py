@@ -66,7 +66,10 @@ _WRONG = {
     "series --sources list.txt --geojson none.json": "--geojson: none.json cannot be read: No such file",
     "run --sources list.txt --tile centre --mask scl:3 --to x": "--mask: the cube has no band scl",
     "plan --sources list.txt --tile centre --max-usd 1e-9": "--max-usd: the plan takes",
-    "plan --sources list.txt --pixels 0,0,9000,9000": "--times-source: the window of 9,000 x 9,000 pixels",
+    "plan --sources list.txt --pixels 0,0,9000,9000": "--pixels: the window of 9,000 x 9,000 pixels",
+    "plan --sources list.txt --point 0,0 --size 9000,9000": "--size: the window of 9,000 x 9,000 pixels",
+    "plan --sources list.txt --pixels 0,0,9000,9000 --times-source 2": "--times-source: the window of 9,000",
+    "plan large.json": "window: the window of 9,000 x 9,000 pixels",
     "drill list.txt --point 500,46": "--point: the longitude is 500",
     "rank list.txt --by b1 --max-seconds 1e-9": "--max-seconds: 1 scene would take",
     "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
@@ -104,6 +107,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
     (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
+    (tmp_path / "large.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 9000, 9000]}}')
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
