@@ -340,6 +340,11 @@ def test_neither_all_scenes_nor_any_are_removed_by_mistake(tmp_path: Path) -> No
     place = tmp_path / "catalog.parquet"
     make_catalog(GOOD, to=place)
 
+    for wrong in ("ids=a", {"id": "a"}):
+        with pytest.raises(RequestError, match=r"^search: .*; write some of bbox, point, .*, ids, most$"):
+            remove_scenes(to=place, search=wrong)  # type: ignore[arg-type] # as a program may
+        with pytest.raises(RequestError, match=r"^search: "):
+            make_catalog(GOOD, to=place, search=wrong)  # type: ignore[arg-type] # as above
     with pytest.raises(RequestError, match="say which scenes"):
         remove_scenes(to=place, search={})
     with pytest.raises(RequestError, match="nothing would be left of 3 scenes; to remove all"):

@@ -2,11 +2,13 @@
 
 import asyncio
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pixel_gather.core.errors import SourceError
+from pixel_gather import drill as drill_list
+from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
@@ -152,3 +154,19 @@ def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
 
     assert pixel.status is Status.UNSUPPORTED
     assert pixel.reason == "crs: no way to EPSG:3857"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"point": "1,2"}, "point: write two numbers: longitude, latitude"),
+        ({"xy": 7}, "xy: write two numbers: x, y"),
+        ({"pixel": (1,)}, "pixel: write two numbers: column, row"),
+        ({"point": (1, 2), "bands": "1"}, r"bands: it is '1'; write a list of numbers, such as \[1, 2\]"),
+        ({"point": (1, 2), "bands": 1}, r"bands: it is 1; write a list"),
+    ],
+)
+def test_what_is_no_list_of_numbers_is_refused(given: dict[str, Any], said: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(RequestError, match=f"^{said}"):
+        drill_list(["a.tif"], **given)

@@ -69,6 +69,16 @@ def test_the_command_line_fills_it_in(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "leave --grid and --grid-crs out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["list.csv", ["a.tif"], None])
+def test_what_is_no_request_is_refused_in_words(given: Any, tmp_path: Path) -> None:
+    """Its grid is looked for before it is checked."""
+    said = r"^request: it must be an object .* such as {sources: list.csv, window: centre}$"
+    with pytest.raises(RequestError, match=said):
+        make_plan(given)
+    with pytest.raises(RequestError, match=said):
+        gather(given, to=tmp_path / "cube")
+
+
 def test_refused_in_words(tmp_path: Path) -> None:
     """A place without one grid, another grid beside it, and a request that nobody has filled in."""
     files = files_of_all(tmp_path)

@@ -62,6 +62,13 @@ def test_exactly_one_place_is_wanted(given: dict[str, Any]) -> None:
         series(str(DEMO), **given)
 
 
+@pytest.mark.parametrize("point", ["-105,40", 7, (1, 2, 3), ("a", "b")])
+def test_a_point_is_two_numbers(point: Any) -> None:
+    """Whatever a program gives."""
+    with pytest.raises(RequestError, match=r"^point: "):
+        series(str(DEMO), point=point)
+
+
 @pytest.mark.parametrize(
     ("values", "drawn"),
     [([1.0, 2.0, 8.0], "▁▂█"), ([3.0, None, 3.0], "▁ ▁"), ([None, None], "  "), ([], "")],

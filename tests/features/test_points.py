@@ -489,6 +489,8 @@ def test_points_that_are_placed_some_at_a_time_change_nothing(
         ({"square": 2}, "square: it is 2"),
         ({"by": "valid"}, "by: valid is no value of a pixel"),
         ({"by": "b1,b1"}, "by: b1 is there twice"),
+        ({"bands": "red=b1", "by": "red"}, "bands: write {red: B04}: the name in by"),
+        ({"crs": 32632}, "crs: it is 32632; write text, such as EPSG:32632"),
         ({"limits": {"eur": 1}}, "limits: it takes usd and seconds"),
         ({"to": "t.csv"}, "to: t.csv does not end with .parquet"),
     ],

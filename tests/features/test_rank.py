@@ -315,6 +315,12 @@ def test_share_beside_other_values_is_refused() -> None:
     assert RankingRequest.of(by="valid * 2", bands={"valid": "b1"}).names == ("valid",)
 
 
+def test_names_of_bands_are_a_mapping() -> None:
+    """The command line takes a text."""
+    with pytest.raises(RequestError, match=r"^bands: write {red: B04}: the name in by, and its band"):
+        rank(["a.tif"], by="red", bands="red=b1")  # type: ignore[arg-type] # as a program may
+
+
 def test_a_name_for_an_expression_is_refused_with_what_to_leave_out() -> None:
     """Values of tables have names, and a ranking has none."""
     with pytest.raises(RequestError, match="by one expression, which needs no name: leave 'ndvi=' out"):

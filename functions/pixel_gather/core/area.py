@@ -5,7 +5,7 @@ A box is (west, south, east, north) in degrees. A box with west > east crosses t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +38,7 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     Raises:
         RequestError: It is no box on the Earth.
     """
-    numbers = [_number(value, field) for value in values]
+    numbers = [_number(value, field) for value in _listed(values)]
     if len(numbers) == _N_OF_A_BOX_WITH_HEIGHT:
         numbers = [*numbers[:2], *numbers[3:5]]
     if len(numbers) != 4:  # noqa: PLR2004 # as the message says
@@ -55,6 +55,25 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
         written = f"the longitude is {west:g}" if west == east else f"west is {west:g} and east is {east:g}"
         raise RequestError(f"{written}; write longitudes from -180 to 180", field=field)
     return (west, south, east, north)
+
+
+def check_pair(
+    values: Sequence[object], *, field: str, names: str = "longitude, latitude"
+) -> tuple[float, float]:
+    """Return two numbers that came from outside.
+
+    Raises:
+        RequestError: They are not two numbers.
+    """
+    if len(listed := _listed(values)) != 2:  # noqa: PLR2004 # as the message says
+        raise RequestError(f"write two numbers: {names}", field=field)
+    first, second = (_number(value, field) for value in listed)
+    return first, second
+
+
+def _listed(values: object) -> list[object]:
+    """Return the values of a list; none of a text or a number, which a program may give by mistake."""
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
 
 
 def box_of_corners(lat1: float, lng1: float, lat2: float, lng2: float) -> Box:

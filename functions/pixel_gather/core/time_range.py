@@ -45,8 +45,8 @@ def parse_time_range(text: str, *, field: str = "datetime") -> TimeRange:
     Raises:
         RequestError: It is no time and no range, or it ends before it begins.
     """
-    parts = text.strip().split("/")
-    if len(parts) > 2 or all(part in ("", "..") for part in parts):  # noqa: PLR2004 # a range has two ends
+    parts = text.strip().split("/") if isinstance(text, str) else []
+    if not parts or len(parts) > 2 or all(part in ("", "..") for part in parts):  # noqa: PLR2004 # a range has two ends
         raise RequestError(f"{text!r} is no time; write {_EXAMPLES}", field=field)
     starts = parse_period(parts[0], field=field) if parts[0] not in ("", "..") else TimeRange()
     stops = parse_period(parts[-1], field=field) if parts[-1] not in ("", "..") else TimeRange()

@@ -62,6 +62,8 @@ class TableRequest:
                 "give time (--time) and tolerance (--tolerance) together",
                 field="time" if time is None else "tolerance",
             )
+        if not isinstance(crs, str | None):
+            raise RequestError(f"it is {crs!r}; write text, such as EPSG:32632", field="crs")
         if crs is not None:
             RasterioProjector().check(crs, field="crs")
         return cls(

@@ -59,18 +59,19 @@ class Values:
         Raises:
             RequestError: One of them is wrong.
         """
+        named = named_bands(bands)
         parts = [] if by is None else [by] if isinstance(by, str) else list(by)
         values = [_value(part) for each in parts for part in _split(str(each))]
         names = [each.name for each in values]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise RequestError(f"{twice} is there twice; name it once", field="by")
         for each in values:
-            for name in set(each.expression.names) & set(SHARES) - set(bands or {}):
+            for name in set(each.expression.names) & set(SHARES) - {name for name, _ in named}:
                 raise RequestError(f"{name} is no value of a pixel; the table has a column valid", field="by")
         return cls(
             values=tuple(values),
             mask=None if mask is None else PixelMask.of(mask),
-            bands=tuple((str(name), str(band)) for name, band in (bands or {}).items()),
+            bands=named,
             raw=raw or not values,
         )
 
@@ -102,6 +103,17 @@ class Values:
         """
         names = [*self.names, *([] if self.mask is None else [self.mask.band])]
         return asset_sources(names, dict(self.bands), kind, given)
+
+
+def named_bands(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Check what names in an expression stand for: bands of the list, or assets of the catalog.
+
+    Raises:
+        RequestError: It is no mapping.
+    """
+    if not isinstance(given, Mapping | None):
+        raise RequestError("write {red: B04}: the name in by, and its band or asset", field="bands")
+    return tuple((str(name), str(band)) for name, band in (given or {}).items())
 
 
 def asset_sources(

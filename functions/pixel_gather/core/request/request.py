@@ -333,7 +333,11 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
     if isinstance(given, GatherRequest):
         return given
     if not isinstance(given, Mapping):
-        raise RequestError("it must be an object with at least sources and window", field="request")
+        raise RequestError(
+            "it must be an object with at least sources and window, such as "
+            "{sources: list.csv, window: centre}",
+            field="request",
+        )
     try:
         return GatherRequest.model_validate(dict(given))
     except ValidationError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.core.area import Area, boxes_meet, check_box, is_within
+from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
@@ -52,15 +52,16 @@ class SearchCriteria:
         """
         if sum(each is not None for each in (bbox, point, geojson)) > 1:
             raise RequestError("give one of bbox, point and geojson", field="area")
-        if most < 1:
-            raise RequestError(f"it is {most}; write a number of scenes above 0", field="most")
+        if not isinstance(most, int) or most < 1:
+            raise RequestError(f"it is {most!r}; write a number of scenes above 0", field="most")
+        for name, given in (("collections", collections), ("ids", ids)):
+            if isinstance(given, str):
+                raise RequestError(f"it is a text; write a list: [{given!r}]", field=name)
         area = None
         if bbox is not None:
             area = Area(check_box(bbox, field="bbox"))
         elif point is not None:
-            if len(point) != 2:  # noqa: PLR2004 # longitude and latitude
-                raise RequestError("write two numbers: longitude, latitude", field="point")
-            area = Area.of_point(*point)
+            area = Area.of_point(*check_pair(point, field="point"))
         elif geojson is not None:
             area = Area.of_geojson(geojson, field="geojson")
         return cls(

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, get_args
 
@@ -144,7 +145,7 @@ def make_catalog(
         raise RequestError(
             f"it is {kind!r}; write one of {', '.join(get_args(SceneKind.__value__))}", field="kind"
         )
-    SearchCriteria.of(**dict(search or {}))
+    _criteria({} if search is None else search)
     place = None if kind == "items" else _whole_place(kind, scenes)
     kept_place = without_query(scenes) if kind == "stac" else place
     origin = Origin(kind=kind, place=kept_place, search=dict(search or {}), collection=collection)
@@ -156,6 +157,15 @@ def make_catalog(
         settings=settings,
         on_progress=on_progress,
     )
+
+
+def _criteria(search: Mapping[str, Any]) -> SearchCriteria:
+    known = signature(SearchCriteria.of).parameters
+    unknown = search.keys() - known if isinstance(search, Mapping) else {}
+    if not isinstance(search, Mapping) or unknown:
+        said = f"there is no {min(unknown, key=str)}" if unknown else "it must be an object"
+        raise RequestError(f"{said}; write some of {', '.join(known)}", field="search")
+    return SearchCriteria.of(**search)
 
 
 def refresh_catalog(
@@ -199,7 +209,7 @@ def remove_scenes(
             that none of them has.
         StoreError: There is no catalog, or it could not be written.
     """
-    wanted = SearchCriteria.of(**dict(search))
+    wanted = _criteria(search)
     if wanted == SearchCriteria(most=wanted.most):
         raise RequestError(
             "say which scenes: by ids, collections, a place, times or conditions", field="search"

@@ -1,9 +1,10 @@
 """Read one pixel of every source in this process. Returns values, makes no cube."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, closing
 from typing import Any
 
+from pixel_gather.core.area import check_pair
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request import parse_sources
@@ -61,6 +62,9 @@ async def drill_async(
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `drill`."""
     rule = _rule(point=point, xy=xy, pixel=pixel)
+    has_numbers = isinstance(bands, Iterable) and all(hasattr(each, "__index__") for each in bands)
+    if bands is not None and not has_numbers:
+        raise RequestError(f"it is {bands!r}; write a list of numbers, such as [1, 2]", field="bands")
     async with opened_job(parse_sources(sources), settings or Settings()) as job:
         with closing(listed(job.table)) as sources_of_rows:
             pixels = drill_rows(
@@ -82,7 +86,7 @@ def _rule(**given: tuple[float, float] | None) -> WindowRule:
     if place is None or others:
         raise RequestError("give exactly one of point, xy and pixel", field="drill")
     if name == "pixel":
-        col, row = place
+        col, row = check_pair(place, field=name, names="column, row")
         return WindowRule(pixels=(int(col), int(row), 1, 1))
-    x, y = place
+    x, y = check_pair(place, field=name, names="x, y" if name == "xy" else "longitude, latitude")
     return rule_at(x, y) if name == "point" else WindowRule(point=(x, y))

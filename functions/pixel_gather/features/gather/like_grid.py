@@ -27,8 +27,10 @@ async def fill_like(
         RequestError: The place has no grid, or the request names another one, too.
         StoreError: It cannot be read.
     """
-    asked = None if isinstance(given, GatherRequest) else given.get("grid")
-    if isinstance(given, GatherRequest) or not isinstance(asked, Mapping) or asked.get("like") is None:
+    if isinstance(given, GatherRequest) or not isinstance(given, Mapping):  # its check says so
+        return given
+    asked = given.get("grid")
+    if not isinstance(asked, Mapping) or asked.get("like") is None:
         return given
     if others := sorted(asked.keys() - {"like", "resampling"}):
         raise RequestError(f"like gives the whole grid; leave {others[0]} out", field=LIKE)

@@ -14,6 +14,7 @@ from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
+from pixel_gather.tables.values import named_bands
 
 DEFAULT_PRECISION: Final = "2%"
 """Of the spread of the scenes' values."""
@@ -133,7 +134,8 @@ class RankingRequest:
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise RequestError(f"it is {top!r}; write a number of scenes above 0", field="top")
         expression = None if by in SHARES else Expression.parse(EXPRESSIONS.get(by, by))
-        _check_names(expression, bands or {})
+        given_bands = named_bands(bands)
+        _check_names(expression, dict(given_bands))
         checked_mask = None if mask is None else PixelMask.of(mask)
         parsed = Statistic.parse(str(statistic))
         if by in SHARES:
@@ -150,7 +152,7 @@ class RankingRequest:
             precision=Precision.of(precision),
             order="asc" if order == "asc" else "desc",
             top=top,
-            bands=tuple((str(name), str(band)) for name, band in (bands or {}).items()),
+            bands=given_bands,
             raw=bool(raw),
         )
 
@@ -184,8 +186,6 @@ class RankingRequest:
             raise RequestError("write what to rank by, such as ndvi", field="by")
         if not isinstance(more.get("raw", False), bool):
             raise RequestError("it must be true or false", field="raw")
-        if not isinstance(more.get("bands", {}), Mapping):
-            raise RequestError("write {name in by: band or asset}", field="bands")
         return cls.of(**more, statistic=str(statistic), bbox=area.get("bbox"), geojson=area.get("geojson"))
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pixel_gather.core.area import check_pair
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
@@ -58,8 +59,8 @@ def place_of(*, point: Sequence[float] | None, geojson: Mapping[str, Any] | None
     if point is None:
         check_one_feature(geojson, field="geojson")
         return geojson
-    longitude, latitude = point
-    return [{"lon": float(longitude), "lat": float(latitude)}]
+    longitude, latitude = check_pair(point, field="point")
+    return [{"lon": longitude, "lat": latitude}]
 
 
 async def series_async(
