@@ -242,7 +242,7 @@ class SimulatedCube:
             if found is None:
                 self.put_now(ROOT_KEY, Root(plan, plan.planned_at), None)
                 return plan
-            check_can_continue(found, plan.digest)
+            check_can_continue(found, plan.digest, plan.request)
             return replace(plan, planned_at=found.planned_at)
 
         plan = await self.access(put)

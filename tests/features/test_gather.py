@@ -21,7 +21,7 @@ import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from pixel_gather import Gathered, Progress, Settings, gather_async, make_plan, verify
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from support.undrawn import gather_undrawn
 
@@ -42,6 +42,35 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
         return (await gather_async(REQUEST, to=tmp_path / "async", settings=undrawn)).report.digest
 
     assert asyncio.run(cell()) == asyncio.run(other_cell())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"window": {"tile": [0, 0]}, "limits": {"usd": 1}},
+            "of another request is there (window.tile: 'centre' there, [0, 0] here): choose another place (",
+        ),
+        (
+            {"bands": [1], "overview": 0, "nodata": 3, "grid": "same"},
+            "overview: not given there, 0 here; nodata: not given there, 3 here; and 1 more): choose another",
+        ),
+        (
+            {"sources": {"hrefs": [str(FILES[0])]}},
+            "): choose another place, or add these sources to that cube by output.append_to (--append-to) (",
+        ),
+    ],
+)
+def test_a_cube_of_another_request_is_told_by_what_differs(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    """Other sources of the same pixels can be added to it."""
+    gather_undrawn(REQUEST, to=tmp_path / "cube")
+
+    with pytest.raises(ArrayExistsError) as refused:
+        gather_undrawn(REQUEST | changes, to=tmp_path / "cube")
+
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("n_done", [1, len(FILES)])

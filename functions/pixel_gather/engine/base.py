@@ -113,7 +113,9 @@ async def find_place(request: "GatherRequest", cube: CubeStore, digest: str | No
     """
     if request.output.append_to is not None:
         return await find_growing_cube(cube)
-    return await cube.found() if digest is None else await find_cube(cube, digest)
+    if digest is None:
+        return await cube.found()
+    return await find_cube(cube, digest, request.without_key().to_json())
 
 
 async def find_growing_cube(cube: CubeStore) -> FoundCube:

@@ -116,7 +116,7 @@ class ZarrCube(CubeFiles):
                 if found is None:
                     await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
                     continue
-                check_can_continue(found, plan.digest)
+                check_can_continue(found, plan.digest, plan.request)
                 return replace(plan, planned_at=found.planned_at)
             except (BaseError, OSError) as error:
                 raise self._store_error("written", error) from error
