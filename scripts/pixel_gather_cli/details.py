@@ -11,7 +11,7 @@ from pixel_gather_cli.log_options import log_if
 WARNING: Final = "warning"
 """The label of a warning."""
 
-_COSTS_SOURCES: Final = "their status will be "
+_COSTS_SOURCES: Final = "their status "
 _BAND: Final = re.compile(r" of band (\S+)")
 _EXAMPLE: Final = re.compile(r"such as \S+")
 

@@ -331,6 +331,26 @@ def test_strips_of_two_versions_of_a_scene_make_no_row(masked: dict[str, Any]) -
     assert [missing.status, *(each.status for each in missing.members[0])] == [Status.LOST] * 3
 
 
+def test_scenes_on_several_grids_are_told_with_the_grid_that_takes_them(tmp_path: Path) -> None:
+    """Once, with their number; what the sample said of them is left out."""
+    crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")
+    rows = [
+        {"href": str(write_projected(tmp_path, crs, seed=n)), "time": f"2024-01-0{n + 1}"}
+        for n, crs in enumerate(crss)
+    ]
+    request: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}, "sources": {"rows": rows}}
+
+    gathered = gather_undrawn(
+        request | {"reduce": {"by": "month", "statistic": "median"}}, to=tmp_path / "cube"
+    )
+
+    (said,) = (each for each in gathered.report.warnings if "another grid" in each)
+    assert said == (
+        "2 of 3 sources lie on another grid, so their status is unlike. With --grid WIDTH --grid-crs CRS "
+        "(grid: {crs, resolution}) all are warped onto one grid"
+    )
+
+
 def test_a_mosaic_of_files_in_several_crss(tmp_path: Path) -> None:
     """They are warped onto one grid first: the mosaic is that of the cube of all scenes."""
     crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")

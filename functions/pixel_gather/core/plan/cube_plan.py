@@ -25,6 +25,10 @@ from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.locate_window import Grid, Placement
 
+APART: Final = "its pixels do not coincide with the cube's"
+"""Why a source on another grid is refused."""
+
+ON_ANOTHER_GRID: Final = "lie on another grid"
 PARTLY_OUTSIDE: Final = "the window lies partly outside"
 _SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
 OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"

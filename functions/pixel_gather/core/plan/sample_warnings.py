@@ -14,7 +14,13 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
-from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
+from pixel_gather.core.plan.cube_plan import (
+    ON_ANOTHER_GRID,
+    OVERHANG_IS_NODATA,
+    OVERHANG_IS_ZERO,
+    PARTLY_OUTSIDE,
+    SourceSlot,
+)
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
@@ -199,7 +205,7 @@ def warnings_of_places(
     ]
     if others and wants_same_grid:
         said.append(
-            f"{len(others)} of {len(alike)} sampled sources{of_band} lie on another grid, such as "
+            f"{len(others)} of {len(alike)} sampled sources{of_band} {ON_ANOTHER_GRID}, such as "
             f"{others[0][0].href}: their status will be unlike"
         )
         placed = [each for each in placed if each not in others]

@@ -22,7 +22,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.choose_overview import are_classes, open_level
 from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, SourceSlot
+from pixel_gather.core.plan.cube_plan import APART, CubePlan, Measurement, SourceSlot
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_passes
@@ -272,7 +272,7 @@ class View:
             outcome.nodata = plan.source_nodata(self.slot_index)  # it has edges across the window
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
-            reason = "its pixels do not coincide with the cube's"
+            reason = APART
             if plan.resolution is not None:
                 reason = why_apart(placed.placement, plan.placement)
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)

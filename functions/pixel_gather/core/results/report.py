@@ -19,7 +19,14 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import first_few, shown
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
+from pixel_gather.core.plan.cube_plan import (
+    APART,
+    ON_ANOTHER_GRID,
+    OVERHANG_IS_NODATA,
+    OVERHANG_IS_ZERO,
+    PARTLY_OUTSIDE,
+    CubePlan,
+)
 from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
 from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, table_rows
 from pixel_gather.core.results.timings import Timings, TimingSummary
@@ -39,6 +46,7 @@ _OF_ALL_ROWS: Final = (
     "were lost to workers",
     "than the catalog's offset",
     "on no image",
+    ON_ANOTHER_GRID,
 )
 """Parts of the warnings that `Tally.report` makes anew after an append."""
 
@@ -330,6 +338,9 @@ class Tally:
     n_below_claim: int = 0
     """Sources whose claimed offset may be in the pixels already; see `report.below_claimed_offset`."""
 
+    n_apart: int = 0
+    """Sources on another grid, where that is refused."""
+
     stored_nbytes: int = 0
     write_s: float = 0.0
     measure_s: float = 0.0
@@ -468,6 +479,7 @@ class Tally:
             self.n_filled_with_zero += not is_marked
 
     def _add_failure(self, href: str, outcome: Outcome) -> None:
+        self.n_apart += outcome.reason == APART
         cause = (outcome.status.name.lower(), outcome.reason or "")
         if cause not in self._causes and len(self._causes) >= _MOST_CAUSES:
             cause = (cause[0], "for other reasons")
@@ -493,6 +505,15 @@ class Tally:
             which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} {lie} on no image"
             hint = ": check their CRS (--crs), and that longitude comes first"
             warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
+        if self.n_apart > 1:  # this replaces the warning that the sample gave
+            warnings = [each for each in warnings if ON_ANOTHER_GRID not in each]
+            n_sources = sum(self.status_counts.values()) - self.status_counts["absent"]
+            hint = ". With --grid WIDTH --grid-crs CRS (grid: {crs, resolution}) all are warped onto one grid"
+            warnings.insert(
+                0,
+                f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
+                + (hint if self._earlier is None else ""),
+            )
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
