@@ -4,7 +4,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pixel_gather
@@ -20,7 +20,7 @@ _VALUES: dict[Any, Any] = {
     bool: True,
     Status: Status.MISSING,
     float | None: 1.5,
-    Sequence[str]: ("said",),
+    Mapping[str, str] | None: {"said": "too"},
 }
 """A value for each type of an argument."""
 
