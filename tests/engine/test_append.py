@@ -237,6 +237,45 @@ def test_rows_without_a_common_grid_grow_too() -> None:
     assert grown.open()["nodata"].values.tolist() == [0, 0, 0, 1, 1]
 
 
+def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
+    """The row of the scene stays as it is. Once the band is there, the list appends nothing."""
+
+    def scenes(*bands_of: str) -> FakeTable:
+        made = tuple(
+            CubeRow(
+                time_us=None,
+                sources=tuple(
+                    Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
+                    if band[0] in bands
+                    else None
+                    for at, band in enumerate(("nir", "red"))
+                ),
+            )
+            for n, bands in enumerate(bands_of)
+        )
+        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+        digest = "-".join(bands_of).ljust(64, "0")
+        return FakeTable(made, bands=("nir", "red"), columns=columns, digest=digest)
+
+    grown = place()
+    grown.gather(scenes("nr", "r", "n"))
+    report = grown.append(scenes("nr", "nr", "n"))
+
+    assert report is not None
+    assert [each[:72] for each in report.warnings] == [
+        "1 scene of the cube lacks a band that the list has now, such as s3://b/2"
+    ]
+    cube = grown.open()
+    assert cube["scene"].values.tolist() == ["S0", "S1", "S2", "S1"]
+    assert cube["href"].values.tolist()[1:] == [
+        ["", "s3://b/3"],
+        ["s3://b/4", ""],
+        ["s3://b/2", "s3://b/3"],
+    ]
+    assert grown.append(scenes("nr", "nr", "n")) is None
+    assert grown.append(scenes("nr", "nr")) is None
+
+
 def test_several_measurements_grow_together() -> None:
     """A list with bands adds a scene to every array."""
 

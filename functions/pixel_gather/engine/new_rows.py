@@ -1,13 +1,14 @@
 """Which rows of a list a cube lacks, and which of its shards they continue. Pure."""
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.reduced_table import ReducedTable, reduced_table
@@ -45,8 +46,7 @@ def choose_rows(
     if request.duplicates == "again":
         return whole
     assert isinstance(whole, TableView)  # noqa: S101 # the cube has an order of bands
-    hrefs, scenes = _read_known(base)
-    return _leave_out_known(request, whole, hrefs, scenes)
+    return _leave_out_known(request, whole, *_read_known(base))
 
 
 def _choose_groups(
@@ -73,7 +73,7 @@ def _choose_groups(
         groups.update(batch[by][:left].tolist())
         left -= min(len(batch["href"]), left)
     # Other scenes of a group that is there would change its row.
-    found = reduced_table(request, _leave_out_known(request, whole, hrefs, set()), projector)
+    found = reduced_table(request, _leave_out_known(request, whole, hrefs, {}), projector)
     assert isinstance(found, ReducedTable)  # noqa: S101 # as above
     for row, group in enumerate(found.groups):
         if group in groups:
@@ -93,13 +93,21 @@ def _in_words(group: Any, by: str) -> str:
 
 
 def _leave_out_known(
-    request: "GatherRequest", whole: TableView, hrefs: set[str], scenes: set[str]
+    request: "GatherRequest", whole: TableView, hrefs: set[str], scenes: Mapping[str, frozenset[int]]
 ) -> TableView:
-    """Return the rows of a list that are not known, or refuse the list."""
+    """Return the rows of a list that are not known, or refuse the list.
+
+    A scene that the cube has without a band is not known if the list has the band. No row of a cube gets a
+    band later, so the scene becomes a row once more.
+    """
     kept: list[int] = []
     known: list[int] = []
+    completed: list[Source] = []
     for index, row in enumerate(whole.rows(0, whole.n_rows)):
-        (known if _is_known(row, hrefs, scenes) else kept).append(index)
+        late = _late_band(row, hrefs, scenes)
+        (known if late is None and _is_known(row, hrefs, scenes) else kept).append(index)
+        if late is not None:
+            completed.append(late)
     if known and request.duplicates == "fail":
         first = next(each for row in whole.rows(known[0], known[0] + 1) for each in row.sources if each)
         raise RequestError(
@@ -107,24 +115,55 @@ def _leave_out_known(
             "them out of the list, or set duplicates to skip or again",
             field="duplicates",
         )
-    return replace(whole, kept=kept)
+    if not completed:
+        return replace(whole, kept=kept)
+    lack = "lacks" if len(completed) == 1 else "lack"
+    note = (
+        f"{counted(len(completed), 'scene')} of the cube {lack} a band that the list has now, such as "
+        f"{completed[0].href}. Each is appended as a row of its own, beside the row without the band"
+    )
+    return replace(whole, kept=kept, own_notes=(note,))
 
 
-def _read_known(base: Base) -> tuple[set[str], set[str]]:
-    """Return the hrefs and the scenes of the cube's rows."""
+def _read_known(base: Base) -> tuple[set[str], dict[str, frozenset[int]]]:
+    """Return the hrefs of the cube's rows, and for each of its scenes the slots that no row of it fills."""
     hrefs: set[str] = set()
-    scenes: set[str] = set()
+    scenes: dict[str, frozenset[int]] = {}
     has_scenes = base.template is not None and any(each.name == "scene" for each in base.template.columns)
     left = base.append.first_row  # the table of an append that was not committed has more
     for batch in base.rows:
         hrefs.update(batch["href"][:left].ravel().tolist())
         if has_scenes:
-            scenes.update(batch["scene"][:left].ravel().tolist())
+            of_rows = zip(_by_slot(batch["scene"][:left]), _by_slot(batch["href"][:left]), strict=True)
+            for names, there in of_rows:
+                lacking = frozenset(slot for slot, href in enumerate(there) if not href)
+                for name in {*names} - {""}:
+                    scenes[name] = scenes.get(name, lacking) & lacking
         left -= min(len(batch["href"]), left)
-    return hrefs, scenes - {""}
+    return hrefs, scenes
 
 
-def _is_known(row: CubeRow, hrefs: set[str], scenes: set[str]) -> bool:
+def _by_slot(values: np.ndarray[Any, Any]) -> list[list[str]]:
+    """Return the values of each row as a list: one for each slot, or one for the row."""
+    return cast("list[list[str]]", values.reshape(len(values), -1).tolist())
+
+
+def _late_band(row: CubeRow, hrefs: set[str], scenes: Mapping[str, frozenset[int]]) -> Source | None:
+    """Return a source of a band that the cube lacks of this scene; None if there is none."""
+    return next(
+        (
+            each
+            for slot, each in enumerate(row.sources)
+            if each is not None
+            and each.scene is not None
+            and slot in scenes.get(each.scene, ())
+            and each.href not in hrefs
+        ),
+        None,
+    )
+
+
+def _is_known(row: CubeRow, hrefs: set[str], scenes: Container[str]) -> bool:
     """Return whether the cube has a row's scene, or all of its sources."""
     sources = [each for each in row.sources if each is not None]
     return any(each.scene in scenes for each in sources) or all(each.href in hrefs for each in sources)

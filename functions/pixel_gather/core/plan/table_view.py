@@ -77,6 +77,14 @@ class TableView(TableOverList):
     kept: Sequence[int]
     """The rows of ``table`` that belong to the view, ascending."""
 
+    own_notes: tuple[str, ...] = ()
+    """Remarks about the view."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks about the list, and about the view."""
+        return (*self.table.notes, *self.own_notes)
+
     @property
     def digest(self) -> str:
         """Digest of the whole list."""
