@@ -77,6 +77,48 @@ def test_cube_equals_gdals_warper(tmp_path: Path, crs: str, resolution: float, r
 
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 @pytest.mark.parametrize(
+    ("bbox", "crs", "resolution"),
+    [
+        ([-12, 44, 10, 50], "EPSG:3035", 50_000),
+        ([176, -20, 184, -10], "EPSG:32760", 20_000),
+        ([170, -10, 190, 10], "EPSG:3832", 20_000),
+        ([170, -10, 190, 10], "EPSG:4326", 0.5),
+        ([-5, -5, 5, 5], "EPSG:4326", 0.5),
+    ],
+)
+def test_longitudes_go_around_the_earth(
+    tmp_path: Path, bbox: list[float], crs: str, resolution: float, resampling: str
+) -> None:
+    """Wherever a global file begins to count them, it has all pixels of the window, as for GDAL."""
+    files = []
+    for west in (-180, -0.5, 0, 170):
+        pixels = np.random.default_rng(0).integers(1, 30_000, (180, 360)).astype("int16")
+        path = tmp_path / f"{west}.tif"
+        profile = {
+            "width": 360,
+            "height": 180,
+            "count": 1,
+            "dtype": "int16",
+            "crs": "EPSG:4326",
+            "nodata": -1,
+        }
+        with rasterio.open(path, "w", transform=Affine(1, 0, west, 0, -1, 90), **profile) as target:
+            target.write(pixels, 1)
+        files.append(str(path))
+    grid = {"crs": crs, "resolution": resolution, "resampling": resampling}
+
+    gathered = gather_undrawn(
+        {"sources": {"hrefs": files}, "window": {"bbox": bbox, "crs": "EPSG:4326"}, "grid": grid},
+        to=tmp_path / "cube",
+    )
+
+    assert gathered.report.n_failed == 0
+    assert (opened(tmp_path / "cube")["valid_fraction"].values == 1).all()
+    check_equals_gdal(tmp_path / "cube", files, crs, resampling=resampling, missing=-1)
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize(
     ("dtype", "nodata"),
     [
         ("uint8", 255),
