@@ -387,6 +387,14 @@ def test_plan_cube_refuses_bands_of_several_sizes() -> None:
 
     with pytest.raises(RequestError, match="10 x 10 pixels of band red but 5 x 5 of band nir"):
         planned(reader_of(a=A, c=coarse), table, window=window)
+    for of_pixels in (
+        {"pixels": [0, 0, 4, 4]},
+        {"point": [500_050, 4_599_950], "crs": "source", "size": [4, 4]},
+    ):
+        with pytest.raises(
+            RequestError, match="band red are 10 wide and those of band nir 20, so the windows"
+        ):
+            planned(reader_of(a=A, c=coarse), table, window=of_pixels)
     with pytest.raises(RequestError, match="name one band only"):
         planned(reader_of(a=A, c=coarse), table, bands=[1, 2])
 

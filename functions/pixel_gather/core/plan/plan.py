@@ -147,6 +147,8 @@ async def plan_cube(
     if grid is not None:
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
+    if grid is None and request.windows is None:
+        _check_one_resolution(slots)
     _check_window(drafts, request.limits)
 
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
@@ -663,6 +665,20 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
             raise RequestError(
                 f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
                 f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
+                "resolution by grid: {resolution: finest} (--grid finest)",
+                field="window",
+            )
+
+
+def _check_one_resolution(slots: Sequence[SourceSlot]) -> None:
+    """Refuse windows of one size in pixels that are of different sizes on the ground."""
+    first = slots[0]
+    for slot in slots[1:]:
+        widths = _pixel_width(first), _pixel_width(slot)
+        if first.grid.crs == slot.grid.crs and not math.isclose(*widths, rel_tol=1e-6):
+            raise RequestError(
+                f"pixels of band {first.name} are {widths[0]:g} wide and those of band {slot.name} "
+                f"{widths[1]:g}, so the windows would show different places: gather bands of different "
                 "resolution by grid: {resolution: finest} (--grid finest)",
                 field="window",
             )
