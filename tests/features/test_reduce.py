@@ -285,6 +285,47 @@ def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
         assert contributors(tmp_path / statistic)["status"] == statuses
 
 
+def test_a_median_of_float64_is_numpys(tmp_path: Path) -> None:
+    """To the last bit, also between the middle two of an even number."""
+    pixels = np.random.default_rng(5).normal(size=(4, SIDE, SIDE)) * 1000
+    rows = [
+        {"href": write_image(tmp_path / f"{n}.tif", each, nodata=None), "time": f"2024-01-0{n + 1}"}
+        for n, each in enumerate(pixels)
+    ]
+
+    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "median"}}
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    found = opened(tmp_path / "cube")["band_1"].values[0]
+    np.testing.assert_array_equal(found, np.median(pixels, axis=0))
+
+
+@pytest.mark.parametrize("statistic", ["first", "min"])
+def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) -> None:
+    """Its zeros are pixels, and cannot be stored where 0 is nodata. With nodata, they are missing."""
+    pixels = np.random.default_rng(5).integers(0, 3, (3, SIDE, SIDE), dtype="uint16")
+    rows = [
+        {
+            "href": write_image(tmp_path / f"{n}.tif", each, nodata=0 if n else None),
+            "time": f"2024-01-0{n + 1}",
+        }
+        for n, each in enumerate(pixels)
+    ]
+    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+    gather_undrawn(request | {"nodata": 0}, to=tmp_path / "given")
+
+    assert contributors(tmp_path / "cube")["status"] == ["unlike", "ok", "ok"]
+    assert gathered.report.causes[0].reason.startswith(
+        "it declares no nodata, and the cube's is 0: write nodata: 0 if such pixels of it are missing"
+    )
+    for name, first in (("cube", 1), ("given", 0)):
+        found = xr.open_zarr(tmp_path / name, mask_and_scale=False)["band_1"].values[0]
+        assert np.array_equal(found == 0, (pixels[first:] == 0).all(axis=0))
+    assert contributors(tmp_path / "given")["status"] == ["ok", "ok", "ok"]
+
+
 @pytest.mark.parametrize("statistic", ["median", "first"])
 def test_layout_strips_and_memory_change_no_pixel(
     tmp_path: Path, listed: list[dict[str, Any]], statistic: str

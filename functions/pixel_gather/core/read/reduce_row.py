@@ -41,9 +41,14 @@ def refuse_other_numbers(plan: CubePlan, outcomes: Sequence[Outcome]) -> None:
                 if plan.values == "raw"
                 else f"its offset is undecided: {next(iter(outcome.offset_reasons), 'nobody says it')}"
             )
-        elif chosen and ours is not None and outcome.nodata not in (None, ours) and ours == ours:  # noqa: PLR0124
+        elif chosen and ours is not None and outcome.nodata != ours and ours == ours:  # noqa: PLR0124
             outcome.status = Status.UNLIKE
-            outcome.reason = f"its nodata is {outcome.nodata:g}, the cube's {ours:g}: write values: scaled"
+            outcome.reason = (
+                f"it declares no nodata, and the cube's is {ours:g}: write nodata: {ours:g} if such pixels "
+                "of it are missing, else values: scaled"
+                if outcome.nodata is None
+                else f"its nodata is {outcome.nodata:g}, the cube's {ours:g}: write values: scaled"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,8 @@ def _percentile(
     """Sort the values of each pixel, and take what lies at a share of them, by lines between neighbours."""
     if not used:
         return []
-    share = 0.5 if statistic == "median" else int(statistic[1:]) / 100
+    is_median = statistic == "median"
+    share = _HALF if is_median else int(statistic[1:]) / 100
     n, (height, width) = len(used), out.shape
     is_valid = np.stack([valid(number) for number in used])
     counts = np.count_nonzero(is_valid.reshape(n, -1), axis=1).tolist()
@@ -196,11 +202,17 @@ def _percentile(
         pixels = np.arange(len(low))
         lower = lined_up[pixels, low].astype(np.float64)
         upper = lined_up[pixels, np.minimum(low + 1, np.maximum(n_valid - 1, 0))].astype(np.float64)
-        found = _between(lower, upper, at - low)
+        found = _middle(lower, upper, at - low) if is_median else _between(lower, upper, at - low)
         found[n_valid == 0] = np.nan
         with np.errstate(over="ignore"):
             out[block] = found.reshape(out[block].shape)
     return list(counts)
+
+
+def _middle(lower: Pixels, upper: Pixels, share: Pixels) -> Pixels:
+    """Return the mean of two numbers, or the first if the share is 0, as NumPy's ``median`` does it."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(share == 0, lower, (lower + upper) / 2)
 
 
 def _between(lower: Pixels, upper: Pixels, share: Pixels) -> Pixels:
