@@ -146,27 +146,6 @@ def test_classes_are_read_at_an_overview_that_says_it_holds_classes(tmp_path: Pa
     assert abs(row["value"] - (classes == 4).mean()) <= 1.96 * row["error"]
 
 
-def test_a_polygon_from_the_first_pixel_on_warns_of_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of an identity, rasterio warns. It hides the warning only while no other thread does so."""
-    transforms, rasterize = [], rasterio.features._rasterize
-
-    def seen(shapes: Any, image: Any, transform: Any, *others: Any, **more: Any) -> None:
-        transforms.append(transform)
-        rasterize(shapes, image, transform, *others, **more)
-
-    monkeypatch.setattr(rasterio.features, "_rasterize", seen)
-    west, south, east, north = lonlat_box(-10, -10, 100, 100)
-    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-
-    (row,) = rank([folder / "nir0.tif"], by="b1", geojson={"type": "Polygon", "coordinates": [ring]}).rows()
-
-    assert row["status"] == "ok"
-    assert transforms
-    assert rasterio.Affine.identity() not in transforms
-
-
 def test_box_and_polygon_are_cut_at_pixels(folder: Path) -> None:
     """A box holds the pixels that it touches, a polygon those whose centre it holds."""
     box = lonlat_box(100, 60, 200, 150)

@@ -1,9 +1,17 @@
 """Shapes in a file are those that were given, in any order and block."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
 import numpy as np
+import pytest
+import rasterio.features
 import shapely
 
-from pixel_gather.tables.shapes import TOGETHER, Shapes
+from pixel_gather.core.model.window import Transform
+from pixel_gather.tables.shapes import TOGETHER, Shapes, rasterise
 
 
 def given(n: int) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
@@ -52,3 +60,23 @@ def test_shapes_in_memory_are_those_in_a_file() -> None:
 
     assert found[:].tolist() == stored[:].tolist()
     assert np.array_equal(found.bounds, stored.bounds, equal_nan=True)
+
+
+def test_shapes_are_rasterised_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile rasterio hides a warning for all threads."""
+    at_work, most = 0, 0
+
+    def slow(*_: Any, **_more: Any) -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        time.sleep(0.01)
+        at_work -= 1
+
+    monkeypatch.setattr(rasterio.features, "_rasterize", slow)
+    with ThreadPoolExecutor(4) as threads:
+        work = partial(rasterise, shapely.box(1, 1, 3, 3), (4, 4), Transform(1, 0, 0, 0, 1, 0))
+        found = [each.result() for each in [threads.submit(work) for _ in range(8)]]
+
+    assert [each.shape for each in found] == [(4, 4)] * 8
+    assert most == 1

@@ -7,11 +7,17 @@ They are parsed some at a time, where they are needed. Objects of shapely would 
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from pixel_gather.core.model.window import Transform
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
 
 type Objects = np.ndarray[Any, Any]
 """Of shapely; None where there is none."""
@@ -21,6 +27,9 @@ type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 TOGETHER: Final = 16_384
 """Shapes that are parsed at one time."""
+
+_rasterising: Final = threading.Lock()
+"""rasterio hides a warning of its own for all threads: two at once would show it, or hide others for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,3 +140,29 @@ class Shapes:
     def changed(self, change: Callable[[Objects, slice], Objects]) -> "Shapes":
         """Return other shapes in another file: what a function returns of each block of them."""
         return Shapes.of(change(self[part], part) for part in self.blocks())
+
+
+def rasterise(
+    shape: "BaseGeometry", size: tuple[int, int], transform: Transform, *, all_touched: bool = False
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return which cells of a grid have their centre in a shape, (y, x): 1 for those, 0 for others.
+
+    Args:
+        shape: A polygon.
+        size: (height, width) of the grid.
+        transform: Of the grid.
+        all_touched: Whether cells that the shape touches count, too.
+    """
+    from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
+    from rasterio.transform import Affine  # noqa: PLC0415 # as above
+
+    with _rasterising:  # GDAL holds the GIL meanwhile, so nobody waits longer
+        return np.asarray(
+            rasterize(
+                [shape],
+                out_shape=size,
+                transform=Affine(*transform),
+                dtype="uint8",
+                all_touched=all_touched,
+            )
+        )

@@ -28,7 +28,7 @@ from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.parts import LineStatus
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
-from pixel_gather.tables.shapes import Objects, Shapes
+from pixel_gather.tables.shapes import Objects, Shapes, rasterise
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -295,18 +295,8 @@ class ZonePlaces:
         east, south = west + width * transform.a, north + height * transform.e  # as exactextract rounds
         if self.coverage == "fraction":
             return grid_fractions(wkb, box=(west, south, east, north), width=width, height=height)
-        from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
-        from rasterio.transform import Affine  # noqa: PLC0415 # as above
-
-        affine = Affine(transform.a, 0, west, 0, transform.e, north)
-        found: np.ndarray[Any, Any] = rasterize(
-            [(shape, 1)],
-            out_shape=(height, width),
-            transform=affine,
-            dtype="uint8",
-            all_touched=self.coverage == "touched",
-        )
-        return found
+        placed = Transform(a=transform.a, b=0, c=west, d=0, e=transform.e, f=north)
+        return rasterise(shape, (height, width), placed, all_touched=self.coverage == "touched")
 
     def _in_crs_of(self, header: Header) -> Shapes:
         """Return all zones in the CRS of an image, their edges as straight as they were."""

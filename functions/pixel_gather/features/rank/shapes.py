@@ -11,11 +11,12 @@ from pixel_gather.core.area import Area, Box, sides_of, sides_of_shape
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.model.window import Transform, Window, WindowRule
 from pixel_gather.core.plan.locate_window import locate_window
 from pixel_gather.core.ports import Projector
 from pixel_gather.features.rank.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow
 from pixel_gather.features.rank.grid import Positions
+from pixel_gather.tables.shapes import rasterise
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -24,9 +25,6 @@ _LONLAT: Final = "EPSG:4326"
 _LONGEST_EDGE: Final = 0.05
 """Degrees. Longer edges get positions in between, so that they stay straight on the map of the area."""
 
-
-_ALMOST_ZERO: Final = 5e-324
-"""rasterio warns of an identity. It hides the warning, but not if two threads do so at once."""
 
 _MOST_PARTS: Final = 4
 """Parts of an overview's pixel, across and down, that tell which share of it lies in a polygon."""
@@ -168,9 +166,5 @@ class _Polygon:
         self, first: tuple[float, float], size: tuple[float, float], shape: tuple[int, int]
     ) -> Mask:
         """Return which cells of a grid have their centre in the polygon, (y, x)."""
-        from rasterio.features import rasterize  # noqa: PLC0415 # 0.4 s
-        from rasterio.transform import Affine  # noqa: PLC0415 # as above
-
-        transform = Affine(size[0], 0, first[0] or _ALMOST_ZERO, 0, size[1], first[1])
-        found = rasterize([self.geometry], out_shape=shape, transform=transform, dtype="uint8")
-        return np.asarray(found, np.bool_)
+        transform = Transform(a=size[0], b=0, c=first[0], d=0, e=size[1], f=first[1])
+        return rasterise(self.geometry, shape, transform).astype(np.bool_)
