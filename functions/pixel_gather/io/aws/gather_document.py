@@ -229,8 +229,12 @@ def _usd(
 ) -> dict[str, Any]:
     planned = summary.get("usd")
     if result:
-        basis = "what the report counts, at list prices; not a bill"
-        return {"planned": planned, "so_far": result.get("usd"), "basis": basis}
+        n_appended = result.get("n_appended")
+        counted = "what the report counts" + (
+            "" if n_appended is None else " of the whole cube, with all of its appends"
+        )
+        so_far = None if n_appended == 0 else result.get("usd")
+        return {"planned": planned, "so_far": so_far, "basis": f"{counted}, at list prices; not a bill"}
     if planned is None:
         return {"planned": None, "so_far": None, "basis": "no plan, no price"}
     basis = "the plan's estimate, times the share of shards that are done; not a bill"
