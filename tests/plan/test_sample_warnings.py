@@ -37,9 +37,16 @@ def like(**changes: Any) -> Header:
     return replace(TEMPLATE, href="s3://b/x", **changes)
 
 
-def of_sample(*headers: Header, slot: SourceSlot = SLOT, nodata: float | None = None) -> list[str]:
+def of_sample(
+    *headers: Header,
+    slot: SourceSlot = SLOT,
+    nodata: float | None = None,
+    values: str = "raw",
+    reduced_by: str | None = None,
+) -> list[str]:
     """Return the warnings about a sample whose first header is the template."""
-    return warnings_of_sample(slot, TEMPLATE, (TEMPLATE, *headers), (), nodata=nodata)
+    sample = (TEMPLATE, *headers)
+    return warnings_of_sample(slot, TEMPLATE, sample, (), nodata=nodata, values=values, reduced_by=reduced_by)
 
 
 def test_sources_that_are_all_alike_need_no_warning() -> None:
@@ -90,6 +97,53 @@ def test_each_difference_has_its_words(changes: tuple[Mapping[str, Any], ...], e
     assert of_sample(*(like(**each) for each in changes)) == [expected]
 
 
+@pytest.mark.parametrize("values", ["scaled", "harmonised"])
+def test_scales_that_are_heeded_are_no_warning(values: str) -> None:
+    """Each source's pixels become values by its own scale: none stay raw."""
+    assert of_sample(like(scales=(1.0, 2.0), offsets=(3.0, 0.0)), values=values) == []
+
+
+def test_scales_of_reduced_scenes_cost_their_sources() -> None:
+    """Raw pixels of another scale are not reduced with the others."""
+    assert of_sample(like(), like(scales=(1.0, 2.0)), reduced_by="mean") == [
+        (
+            "1 of 3 sampled sources declare another scale or offset, such as s3://b/x, and raw pixels are "
+            "not mixed: their status will be unlike. Write values: scaled (--values scaled)"
+        )
+    ]
+
+
+EACH_ITS_OWN = "ach marks what is missing in its own source"
+
+
+@pytest.mark.parametrize(
+    ("nodata", "values", "reduced_by", "expected"),
+    [
+        (0, "scaled", None, f"e{EACH_ITS_OWN}"),
+        (0, "raw", "mean", f"e{EACH_ITS_OWN}"),
+        (0, "scaled", "first", f"e{EACH_ITS_OWN}"),
+        (9, "raw", "first", f"the cube has 9. E{EACH_ITS_OWN}"),
+        (None, "raw", "max", f"the cube has none. E{EACH_ITS_OWN}"),
+        (
+            0,
+            "raw",
+            "first",
+            (
+                "the cube has 0. first does not mix them: of sources with another one, such as s3://b/x, "
+                "their status will be unlike. Write values: scaled (--values scaled)"
+            ),
+        ),
+    ],
+)
+def test_cubes_without_the_coordinate_nodata_do_not_promise_it(
+    nodata: float | None, values: str, reduced_by: str | None, expected: str
+) -> None:
+    """Missing values are NaN, and a row of several scenes has no nodata of its own."""
+    found = of_sample(like(nodata=9), nodata=nodata, values=values, reduced_by=reduced_by)
+
+    assert found == [f"sampled sources declare different nodata values (none: 1, 9: 1): {expected}"]
+
+
 def test_bands_that_are_not_read_do_not_count() -> None:
     """Bands that a source lacks do not count, either: such a source is unlike."""
     assert of_sample(like(scales=(1.0, 2.0)), slot=replace(SLOT, bands=(1,))) == []
@@ -122,7 +176,9 @@ def test_sources_that_cannot_be_opened_are_counted() -> None:
     """The first reason is given, too."""
     errors = [SourceError(why, href=f"s3://b/{why}", status=Status.MISSING) for why in ("one", "two")]
 
-    found = warnings_of_sample(OF_RED, TEMPLATE, (TEMPLATE,), errors, nodata=None)
+    found = warnings_of_sample(
+        OF_RED, TEMPLATE, (TEMPLATE,), errors, nodata=None, values="raw", reduced_by=None
+    )
 
     assert found == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
 

@@ -188,6 +188,8 @@ def draft_slot(
         )
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
+    is_mask = request.mask is not None and request.mask.band == name
+    reduced_by = None if request.reduce is None or is_mask else request.reduce.statistic
     return Draft(
         slot=slot,
         header=header,
@@ -206,7 +208,9 @@ def draft_slot(
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
-            *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
+            *warnings_of_sample(
+                slot, header, headers, errors, nodata=nodata, values=request.values, reduced_by=reduced_by
+            ),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
             *warnings_of_warps(slot, warps, n_overviews=len(header.overviews)),
             *(

@@ -22,6 +22,7 @@ from pixel_gather.core.plan.cube_plan import (
     SourceSlot,
 )
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.plan.plan_reduction import CHOSEN
 from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
 
@@ -36,8 +37,20 @@ def warnings_of_sample(
     errors: Sequence[SourceError],
     *,
     nodata: float | None,
+    values: str,
+    reduced_by: str | None,
 ) -> list[str]:
-    """Return warnings about dtypes, bands, nodata, scales and strips of the sample."""
+    """Return warnings about dtypes, bands, nodata, scales and strips of the sample.
+
+    Args:
+        slot: The measurement of the sources.
+        template: The header that the others are compared with.
+        headers: Those of the sample.
+        errors: Why others of the sample cannot be opened.
+        nodata: That of the cube's sources.
+        values: As the request's field.
+        reduced_by: The statistic by which scenes become rows; None if each is one, or is the rows' mask.
+    """
     of_band = f" of band {slot.name}" if slot.name else ""
     n = len(headers)
     said = []
@@ -67,17 +80,12 @@ def warnings_of_sample(
         )
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
     if len(declared) > 1:
-        cubes = "the cube has none" if nodata is None else f"the cube has {nodata}"
         said.append(
-            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}. Each "
-            "row keeps its own, which the coordinate nodata holds"
+            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): "
+            + _what_becomes_of_nodata(headers, nodata, values=values, reduced_by=reduced_by)
         )
-    shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
-    if any(
-        _scaling(each, bands) != _scaling(template, bands)
-        for each, bands in zip(headers, shared, strict=True)
-    ):
-        said.append(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")
+    if values == "raw":
+        said += _warnings_of_scaling(slot, template, headers, is_reduced=reduced_by is not None)
     if units_differ(headers, slot.bands):
         said.append(f"sampled sources{of_band} declare different units: the cube says none")
     odd = [each for each in headers if each.ignores_scaling]
@@ -90,6 +98,47 @@ def warnings_of_sample(
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
     return said
+
+
+def _warnings_of_scaling(
+    slot: SourceSlot, template: Header, headers: Sequence[Header], *, is_reduced: bool
+) -> list[str]:
+    """Warn about raw pixels of different scales or offsets."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
+    others = [
+        each
+        for each, bands in zip(headers, shared, strict=True)
+        if _scaling(each, bands) != _scaling(template, bands)
+    ]
+    if not others:
+        return []
+    said = f"sampled sources{of_band} declare different scales or offsets: pixels stay raw"
+    if is_reduced:
+        said = (
+            f"{len(others)} of {len(headers)} sampled sources{of_band} declare another scale or offset, such "
+            f"as {others[0].href}, and raw pixels are not mixed: their status will be unlike. Write values: "
+            "scaled (--values scaled)"
+        )
+    return [said]
+
+
+def _what_becomes_of_nodata(
+    headers: Sequence[Header], nodata: float | None, *, values: str, reduced_by: str | None
+) -> str:
+    """Return what a cube does with sources of different nodata values. Arguments: `warnings_of_sample`."""
+    others = [each for each in headers if each.nodata not in (None, nodata)]
+    if values == "scaled" or (reduced_by is not None and reduced_by not in CHOSEN):
+        return "each marks what is missing in its own source"
+    cubes = "the cube has none" if nodata is None else f"the cube has {nodata}"
+    if reduced_by is None:
+        return f"{cubes}. Each row keeps its own, which the coordinate nodata holds"
+    if nodata is None or nodata != nodata or not others:  # noqa: PLR0124 # NaN
+        return f"{cubes}. Each marks what is missing in its own source"
+    return (
+        f"{cubes}. {reduced_by} does not mix them: of sources with another one, such as {others[0].href}, "
+        "their status will be unlike. Write values: scaled (--values scaled)"
+    )
 
 
 def units_differ(headers: Sequence[Header], bands: Sequence[int]) -> bool:
