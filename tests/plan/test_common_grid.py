@@ -100,6 +100,22 @@ def test_classes_are_never_averaged(resampling: Any, found: list[str]) -> None:
     assert [each.resampling for each in plan.slots] == found
 
 
+@pytest.mark.parametrize(
+    "grid", [{"resolution": "coarsest"}, {"resolution": 60, "crs": "EPSG:32633"}], ids=["blocks", "warped"]
+)
+def test_resampling_of_a_band_that_is_not_there_is_refused(grid: dict[str, Any]) -> None:
+    """A misspelt name would leave the band as it is by default."""
+    asked = grid | {"resampling": {"red": "nearest", "Blue": "nearest"}}
+    window = BOX | {"crs": grid.get("crs", "source")}
+    with pytest.raises(RequestError, match=r"^grid.resampling: there is no band Blue; there are re") as error:
+        plan_of(*SENTINEL, window=window, grid=asked)
+    assert error.value.field == "grid.resampling"
+
+    reader, table = scene_of(red=image(60))
+    with pytest.raises(RequestError, match="no column band, so write one word for all"):
+        plan_of(reader, replace(table, bands=()), window=window, grid=asked)
+
+
 @dataclass(frozen=True)
 class Refused:
     """A grid that is refused."""

@@ -21,6 +21,7 @@ from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.plan.inherit import CubeTemplate
+    from pixel_gather.core.request.grid_request import GridRequest
     from pixel_gather.core.request.request import GatherRequest
 
 _SLACK: Final = 1e-3
@@ -75,7 +76,7 @@ def choose_grid(
                 f"the cube has {its}; the new rows would have pixels of {resolution:.8g}", field="grid"
             )
         resolution = template.resolution
-    return CommonGrid(resolution=resolution, resampling={name: asked.resampling_of(name) for name in headers})
+    return CommonGrid(resolution=resolution, resampling=_resampling(asked, template, headers))
 
 
 def _choose_warped(
@@ -101,8 +102,29 @@ def _choose_warped(
     assert target is not None and target.transform is not None  # noqa: PT018, S101 # one of both warps
     resampling = {each.name: each.resampling for each in template.slots} if template is not None else {}
     if asked is not None:
-        resampling = {name: asked.resampling_of(name) for name in headers}
+        resampling = _resampling(asked, template, headers)
     return CommonGrid(resolution=abs(target.transform.a), resampling=resampling, target=target)
+
+
+def _resampling(
+    asked: "GridRequest", template: "CubeTemplate | None", headers: Mapping[str | None, Sequence[Header]]
+) -> dict[str | None, Resampling]:
+    """Return how pixels of each slot become one.
+
+    Raises:
+        RequestError: It is said of a band that is not there.
+    """
+    slots = () if template is None else template.slots
+    there = list(dict.fromkeys(name for name in (*headers, *(each.name for each in slots)) if name))
+    named = asked.resampling if isinstance(asked.resampling, dict) else {}
+    if unknown := next((name for name in named if name not in there), None):
+        has = (
+            f"there are {', '.join(there)}"
+            if there
+            else "the list has no column band, so write one word for all, such as nearest"
+        )
+        raise RequestError(f"there is no band {unknown}; {has}", field="grid.resampling")
+    return {name: asked.resampling_of(name) for name in headers}
 
 
 def _in_words(target: Grid | None) -> str:
