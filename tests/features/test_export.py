@@ -186,12 +186,28 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
         assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
 
 
-def test_netcdf_of_complex_numbers_is_refused(tmp_path: Path) -> None:
-    """The message does not say that the cube is damaged."""
-    place = _gathered(tmp_path, [_tiff(tmp_path / "a.tif", dtype="complex64", nodata=None)])
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("complex64", "netCDF has no complex numbers, and band_1 is complex64"),
+        (
+            "float16",
+            r"netCDF has no float16, and band_1 is float16; write GeoTIFFs \(.tif\) or Zarr \(.zarr\)",
+        ),
+    ],
+)
+def test_netcdf_of_numbers_that_it_lacks_is_refused(tmp_path: Path, dtype: str, said: str) -> None:
+    """The message does not say that the cube is damaged, and the formats that it names take it."""
+    place = _gathered(tmp_path, [_tiff(tmp_path / "a.tif", dtype=dtype, nodata=None)])
 
-    with pytest.raises(RequestError, match="netCDF has no complex numbers, and band_1 is complex64"):
+    with pytest.raises(RequestError, match=said):
         export(place, to=tmp_path / "x.nc")
+    (path,) = export(place, to=tmp_path / "x.tif")
+    export(place, to=tmp_path / "x.zarr")
+
+    with rasterio.open(path) as file:
+        assert file.dtypes == (dtype,)
+    assert zarr.open_array(tmp_path / "x.zarr" / "band_1").dtype == dtype
 
 
 def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
 
@@ -15,15 +17,18 @@ def write_netcdf(rows: CubeRows, path: Path) -> None:
     """Write the chosen rows and measurements, and all coordinates. Holds 64 MiB of pixels at one time.
 
     Raises:
-        RequestError: A measurement has complex numbers.
+        RequestError: A measurement has complex numbers, or is float16.
         OSError: The file cannot be written.
     """
     import netCDF4  # noqa: PLC0415 # an extra
 
     for name in rows.measurements:
-        if (dtype := open_array(rows.group, name).dtype).kind == "c":
+        dtype = open_array(rows.group, name).dtype
+        if dtype.kind == "c" or dtype == np.float16:
+            lacks = "complex numbers" if dtype.kind == "c" else "float16"
             raise RequestError(
-                f"netCDF has no complex numbers, and {name} is {dtype}; write GeoTIFFs", field="to"
+                f"netCDF has no {lacks}, and {name} is {dtype}; write GeoTIFFs (.tif) or Zarr (.zarr)",
+                field="to",
             )
     with _errors_of_netcdf(), netCDF4.Dataset(path, "w", format="NETCDF4") as file:
         file.setncatts(
