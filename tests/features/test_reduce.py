@@ -155,6 +155,34 @@ def test_dtypes(tmp_path: Path, dtype: str, of_median: str, of_max: str) -> None
         np.testing.assert_array_equal(found[0], judge(pixels, axis=0).astype(found.dtype))
 
 
+def test_complex_numbers_make_mosaics_and_counts(tmp_path: Path) -> None:
+    """These need no order. What needs one is refused, and so is a mean."""
+    rows = []
+    for day in (1, 2):
+        pixels = np.full((SIDE, SIDE), day + 2j, "complex64")
+        pixels[: 3 - day] = np.nan
+        href = write_image(tmp_path / f"{day}.tif", pixels, nodata=None)
+        rows.append({"href": href, "time": f"2024-01-0{day}"})
+    request = WINDOW | {"sources": {"rows": rows}}
+    expected: dict[str, list[complex]] = {
+        "first": [2 + 2j, 1 + 2j],
+        "last": [2 + 2j, 2 + 2j],
+        "count": [1, 2],
+    }
+    for statistic, (second, third) in expected.items():
+        place = tmp_path / statistic
+        gather_undrawn(request | {"reduce": {"by": "month", "statistic": statistic}}, to=place)
+        found = xr.open_zarr(place, mask_and_scale=False)["band_1"].values[0]
+        assert found.dtype == ("uint16" if statistic == "count" else "complex64")
+        assert np.isnan(found[0, 0]) if statistic != "count" else not found[0, 0]
+        assert (found[1, 0], found[2, 0]) == (second, third)
+    for statistic, said in (("mean", "no mean is made of them"), ("max", "complex numbers have no order")):
+        with pytest.raises(
+            RequestError, match=f"band_1 is complex64, and {said}: write count, first or last"
+        ):
+            make_plan(request | {"reduce": {"by": "month", "statistic": statistic}})
+
+
 def test_rows_are_values_of_a_column_or_days_of_the_sun(
     tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
 ) -> None:

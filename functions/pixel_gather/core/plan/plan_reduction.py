@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 CHOSEN: Final = ("first", "last", "min", "max")
 """Statistics whose results are pixels of the sources."""
 
+_OF_COMPLEX: Final = ("first", "last")
+"""Statistics of complex numbers, beside ``count``."""
+
 _MOST_COUNTED: Final = 65_535
 _NARROW_NBYTES: Final = 2
 """Integers of up to this size have all of their medians in float32."""
@@ -64,10 +67,13 @@ def _reduced(measurement: Measurement, statistic: str, *, slot: int, n_scenes: i
         return Measurement(
             name=name, slot=slot, dtype=counted, nodata=None, scale=1.0, offset=0.0, meaning=NO_MEANING
         )
-    if dtype.kind == "c":
-        raise RequestError(f"{name} is {dtype}, whose numbers have no order", field="reduce.statistic")
+    if dtype.kind == "c" and statistic not in _OF_COMPLEX:
+        why = "no mean is made of them" if statistic == "mean" else "complex numbers have no order"
+        raise RequestError(
+            f"{name} is {dtype}, and {why}: write count, {' or '.join(_OF_COMPLEX)}", field="reduce.statistic"
+        )
     if statistic in CHOSEN:
-        if measurement.nodata is None and dtype.kind != "f":
+        if measurement.nodata is None and dtype.kind not in "fc":
             raise RequestError(
                 f"where no scene has a pixel, a row needs nodata, and the sources of {name} declare none: "
                 "give one",
