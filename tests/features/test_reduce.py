@@ -183,6 +183,18 @@ def test_complex_numbers_make_mosaics_and_counts(tmp_path: Path) -> None:
             make_plan(request | {"reduce": {"by": "month", "statistic": statistic}})
 
 
+def test_a_line_that_is_there_twice_is_told_to_count_twice(tmp_path: Path) -> None:
+    """It biases a mean. Nothing is stored for each source."""
+    href = write_image(tmp_path / "one.tif", np.ones((SIDE, SIDE), "uint16"), nodata=0)
+    rows = [{"href": href, "time": "2024-01-01"}] * 2
+    plan = make_plan(WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "mean"}})
+
+    assert (
+        "1 of 2 lines repeats an earlier source, which is read again and counts again in its row: leave such "
+        "lines out"
+    ) in plan.warnings
+
+
 def test_rows_are_values_of_a_column_or_days_of_the_sun(
     tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
 ) -> None:

@@ -546,7 +546,12 @@ def _warnings_of_list(table: SourceTable) -> Iterator[str]:
     if not n:
         return
     verb = "repeats" if n == 1 else "repeat"
-    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
+    again = (
+        "read again and counts again in its row: leave such lines out"
+        if isinstance(table, ReducedTable)
+        else "read and stored again"
+    )
+    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is {again}"
 
 
 def _columns(table: SourceTable, template: CubeTemplate | None, *, n_slots: int) -> tuple[ListColumn, ...]:
