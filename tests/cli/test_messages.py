@@ -159,5 +159,5 @@ def test_nothing_that_is_joined_cannot_be_replaced(
     how: Literal["add", "replace"], cube: Path, tmp_path: Path
 ) -> None:
     """The message says what to leave out."""
-    with pytest.raises(StoreError, match="leave out the mode"):
+    with pytest.raises(StoreError, match="leave out mode"):
         join([cube], to=tmp_path / "joined", mode=how)

@@ -333,12 +333,16 @@ def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
 
 def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:
     """Each message says what to do. Nothing is changed."""
-    with pytest.raises(ArrayExistsError, match="--add adds to them, --replace"):
+    with pytest.raises(ArrayExistsError, match=r"mode add \(--add\) adds to them, mode replace \(--rep"):
         join(cubes[:1], to=joined)
     with pytest.raises(RequestError, match=r"t0.zarr is joined there already"):
         join(cubes[:1], to=joined, mode="add")
     with pytest.raises(RequestError, match="add: cubes are added as the first ones"):
         join(cubes[3:], to=joined, mode="add", keep=["sat"])
+    with pytest.raises(RequestError, match=r"leave out any_grid and keep \(--any-grid, --keep\), or join"):
+        join(cubes[3:], to=joined, mode="add", any_grid=True)
+    with pytest.raises(StoreError, match=r"zarr\.json: no cube is there; name the folder"):
+        join([cubes[0] / "zarr.json"], to=tmp_path / "all")
     with pytest.raises(RequestError, match="named twice"):
         join([cubes[0], cubes[0]], to=tmp_path / "all")
     with pytest.raises(RequestError, match="names nothing"):

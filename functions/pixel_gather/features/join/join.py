@@ -46,7 +46,7 @@ type JoinMode = Literal["new", "add", "replace", "copy"]
 """What becomes of what is joined at a place."""
 
 _GROUP: Final = "group_{}"
-_NOTHING_THERE: Final = "leave out the mode (--add, --replace) to join cubes there"
+_NOTHING_THERE: Final = "leave out mode (--add, --replace) to join cubes there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +352,8 @@ def _as_before(
     """Return how the first cubes were joined. Refuse other wishes."""
     if any_grid or keep:
         raise RequestError(
-            "cubes are added as the first ones were joined: leave out grid and keep, or join all cubes "
-            "again with --replace",
+            "cubes are added as the first ones were joined: leave out any_grid and keep (--any-grid, "
+            "--keep), or join all cubes again by mode replace (--replace)",
             field="add",
         )
     record = there[0].record
@@ -366,7 +366,8 @@ def _refuse_joined(there: Sequence[JoinedGroup], places: Sequence[str]) -> None:
     again = next((place for place in places if place in known), None)
     if again is not None:
         raise RequestError(
-            f"{again} is joined there already; if it has changed since, join all cubes again with --replace",
+            f"{again} is joined there already; if it has changed since, join all cubes again by mode "
+            "replace (--replace)",
             field="cubes",
         )
 

@@ -28,6 +28,9 @@ from pixel_gather.io.store.store_settings import StoreSettings
 IN_FLIGHT: Final = 64
 """Members that are read at one time."""
 
+_NO_FOLDER: Final = "Not a directory"
+"""What obstore says of a place below a file. It has no class of its own for it."""
+
 _SAME_TIME_S: Final = 1e-3
 """ETags have microseconds, and Python's times are rounded."""
 
@@ -132,6 +135,8 @@ class MemberReader:
         except FileNotFoundError as error:
             raise StoreError(_missing(place, key)) from error
         except (BaseError, OSError) as error:
+            if _NO_FOLDER in str(error):  # the place is a file
+                raise StoreError(_missing(place, key)) from error
             raise StoreError(f"{place}: {key} cannot be read: {said_of_place(error)}") from error
         self.fetched_nbytes += len(content)
         return content, answer.meta["e_tag"] or ""

@@ -73,7 +73,7 @@ class Repository:
         settings: StoreSettings,
         *,
         folders: Sequence[str],
-        advice: str = "--add adds to them, --replace replaces them",
+        advice: str = "mode add (--add) adds to them, mode replace (--replace) replaces them",
     ) -> Self:
         """Create an empty repository.
 
