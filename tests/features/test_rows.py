@@ -44,6 +44,10 @@ def test_rows_are_found_without_pixels(cube: Path) -> None:
         ("cloud < 2", "no coordinate 'cloud'; they have .*cloud_cover"),
         ("band_1 < 2", "no coordinate 'band_1'"),
         ("__import__('os')", "is no condition"),
+        (
+            "cloud_cover > 1 or cloud_cover < 2",
+            r"is no condition; write one such as valid_fraction>0.5, or several joined by and \(there",
+        ),
     ],
 )
 def test_wrong_conditions_are_refused(cube: Path, where: str, said: str) -> None:

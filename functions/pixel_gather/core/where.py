@@ -89,15 +89,21 @@ type Where = tuple[Condition, ...]
 """Conditions that must all hold."""
 
 
-def parse_where(given: str | Mapping[str, Any] | None, *, field: str = "where") -> Where:
+def parse_where(
+    given: str | Mapping[str, Any] | None, *, field: str = "where", example: str = "eo:cloud_cover<40"
+) -> Where:
     """Return the conditions of a text, or of an object in the query extension's form.
+
+    ``example`` is the condition that an error shows.
 
     Raises:
         RequestError: It has an unknown operator or a value that cannot be compared.
     """
     if given is None:
         return ()
-    found = tuple(_parse_text(given, field) if isinstance(given, str) else _parse_object(given, field))
+    found = tuple(
+        _parse_text(given, field, example) if isinstance(given, str) else _parse_object(given, field)
+    )
     if len(found) > _MOST_CONDITIONS:
         raise RequestError(f"it has more than {_MOST_CONDITIONS} conditions", field=field)
     return found
@@ -163,15 +169,15 @@ def _scalar(value: Any, field: str) -> Value:
     return value
 
 
-def _parse_text(text: str, field: str) -> list[Condition]:
+def _parse_text(text: str, field: str, example: str) -> list[Condition]:
     found = []
     position, more = 0, bool(text.strip())
     while more:
         match = _CONDITION.match(text, position)
         if match is None:
             raise RequestError(
-                f"{text[position:].strip()!r} is no condition; write one such as eo:cloud_cover<40, several "
-                "with and between them, and text with spaces or signs in quotes",
+                f"{text[position:].strip()!r} is no condition; write one such as {example}, or several "
+                "joined by and (there is no or). Put text with spaces or signs in quotes",
                 field=field,
             )
         found.append(_condition(match, field))

@@ -52,7 +52,7 @@ def rows_where(
         MissingExtraError: Cubes are joined there, and icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    conditions = parse_where(where, field=_FIELD)
+    conditions = parse_where(where, field=_FIELD, example="valid_fraction>0.5")
     if not conditions:
         raise RequestError("write a condition such as cloud_cover < 20", field=_FIELD)
     store, place = open_existing(cube, stores)
