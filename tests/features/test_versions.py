@@ -78,7 +78,12 @@ def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [(4, "the versions 1 to 3, not 4"), ("2001-01-01", "there was none"), ("soon", "no number and no time")],
+    [
+        (4, "the versions 1 to 3, not 4"),
+        ("2020", "versions 1 to 3, not 2020; write a time as 2026-11-01 or 2026-11-01T12:00"),
+        ("2001-01-01", "there was none"),
+        ("soon", "no number and no time"),
+    ],
 )
 def test_a_version_that_is_not_there_is_named(made: Path, version: int | str, words: str) -> None:
     """The error says which there are."""

@@ -170,7 +170,11 @@ def _number_of(found: FoundCube, version: int | str) -> int:
     numbers = [each.number for each in found.versions]
     if isinstance(version, int) or version.isdecimal():
         if int(version) not in numbers:
-            raise RequestError(f"the cube has the versions 1 to {numbers[-1]}, not {version}", field=_FIELD)
+            there = f"versions 1 to {numbers[-1]}" if numbers[-1] > 1 else "version 1 alone"
+            raise RequestError(
+                f"the cube has the {there}, not {version}; write a time as 2026-11-01 or 2026-11-01T12:00",
+                field=_FIELD,
+            )
         return int(version)
     until = _time(version)
     by_then = [each.number for each in found.versions if _time(each.committed_at) <= until]
