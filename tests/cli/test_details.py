@@ -2,6 +2,7 @@
 
 import pytest
 
+from pixel_gather.core.plan.cube_plan import OVERHANG_IS_ZERO
 from pixel_gather_cli.details import WARNING, Line, in_few_lines
 
 STRIPS = "8 of 8 sampled sources of band {} are stored in strips, not tiles"
@@ -37,13 +38,18 @@ def test_other_numbers_of_sources_are_other_lines() -> None:
             (WARNING, "8 more, which --verbose shows"),
         ),
         (
+            [*(("  unlike", f"{n}: why") for n in range(9)), (WARNING, OVERHANG_IS_ZERO)],
+            (WARNING, OVERHANG_IS_ZERO),
+            ("  unlike", "8 more, which --verbose shows"),
+        ),
+        (
             [*(("  unlike", f"{n}: why") for n in range(9)), (WARNING, "a remark")],
             ("  unlike", "0: why"),
             ("more", "8 more, which --verbose shows"),
         ),
     ],
 )
-def test_what_costs_sources_comes_first_if_lines_are_left_out(
+def test_what_pixels_mean_and_what_costs_sources_comes_first_if_lines_are_left_out(
     remarks: list[Line], first: Line, last: Line
 ) -> None:
     """The last line says how many are left out, under their label if they share one."""
