@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import rasterio
 import xarray as xr
+from rasterio.transform import Affine
 
 from support.command_line import run
+from support.images import write_image
 
 PROJECT = Path(__file__).parents[2]
 SERIES = PROJECT / "tests/data/series/files"
@@ -361,6 +363,22 @@ def test_drill_says_that_no_file_has_the_pixel(
     assert said.startswith("no file has the pixel: in the first, the window (columns ")
     assert said.endswith(hint)
     assert "no file has" not in of_one_that_is_there
+
+
+def test_drill_says_where_files_past_180_degrees_have_a_point(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some products count longitudes from 0 to 360."""
+    place = Affine(1, 0, 280, 0, -1, 50)
+    write_image(tmp_path / "a.tif", np.ones((16, 16), "uint8"), crs="EPSG:4326", transform=place)
+    (tmp_path / "list.txt").write_text(f"{tmp_path / 'a.tif'}\n")
+
+    assert run("drill", tmp_path / "list.txt", "--point", "-75,46") == 0
+    said = capsys.readouterr().err
+    assert run("drill", tmp_path / "list.txt", "--point", "285,46", "--csv") == 0
+
+    assert said.endswith("LON,LAT. Files that count longitudes from 0 to 360 have it at 285\n")
+    assert _drilled(capsys)[0]["value"] == "1"
 
 
 def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(

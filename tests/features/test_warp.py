@@ -337,6 +337,20 @@ def test_sources_that_are_not_on_the_map_cost_their_own_rows(tmp_path: Path) -> 
         make_plan(REQUEST | {"sources": {"hrefs": [far]}})
 
 
+def test_no_other_turn_is_advised_on_a_grid_in_metres(tmp_path: Path) -> None:
+    """PROJ turns longitudes back there, so 284.5 would be refused, too."""
+    place = Affine(0.1, 0, 280, 0, -0.1, 50)
+    file = write_image(
+        tmp_path / "turned.tif", np.ones((100, 100), "float32"), crs="EPSG:4326", transform=place
+    )
+    request = {"sources": [file], "window": {"point": [-75.5, 10], "size": [8, 8]}}
+
+    with pytest.raises(RequestError, match=r"-75\.5 is 284\.5 there: write that$"):
+        make_plan(request)
+    with pytest.raises(RequestError, match=r"between latitudes 40 and 50$"):
+        make_plan(request | {"grid": {"crs": "EPSG:32618", "resolution": 9000}})
+
+
 def test_whole_numbers_without_nodata_are_refused(tmp_path: Path) -> None:
     """0 beside a source would look like a value."""
     file = str(write_projected(tmp_path, "EPSG:32632", seed=1, nodata=None))

@@ -298,7 +298,7 @@ def _warp(
             there.append(seen_on(header, target))
     if not there:
         is_outside = unfit[0].status is Status.OUTSIDE
-        hint = _where_it_lies(headers[0], rule, projector) if is_outside else ""
+        hint = _where_it_lies(headers[0], rule, projector, on=target.crs) if is_outside else ""
         raise RequestError(f"{unfit[0]}{hint}", field="window" if is_outside else "grid")
     return there, warps, unfit
 
@@ -354,8 +354,11 @@ def _template(
     raise first_problem
 
 
-def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> str:
-    """Return a text with the source's bounds in the CRS of the window."""
+def _where_it_lies(header: Header, rule: WindowRule, projector: Projector, *, on: str | None = None) -> str:
+    """Return a text with the source's bounds in the CRS of the window.
+
+    ``on`` is the CRS of the grid that sources are warped onto. Only one in degrees has other turns.
+    """
     transform, crs = header.transform, rule.crs or header.crs
     if transform is None or (rule.point is None and rule.bounds is None):
         return ""
@@ -374,9 +377,11 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> st
         return ""
     west, south, east, north = (f"{each:.8g}" for each in bounds)
     if described is not None and described.is_geographic:
+        of_grid = described if on is None else projector.describe(on)
+        has_turns = of_grid is not None and of_grid.is_geographic
         return (
             f"; longitude comes first, and the image lies between longitudes {west} and {east} and between "
-            f"latitudes {south} and {north}{_other_turn(rule, bounds)}"
+            f"latitudes {south} and {north}{_other_turn(rule, bounds) if has_turns else ''}"
         )
     return (
         f"; x comes first, and the image lies between x {west} and {east} and between y {south} and {north}"
