@@ -107,10 +107,14 @@ class GatherRequest(RequestPart):
         "of each source that is not coarser than the grid. Full resolution if not given.",
     )
     masked: bool = Field(
-        default=False, description="Set pixels to nodata that a source's own mask or alpha band hides."
+        default=False,
+        description="Set pixels to nodata that a source's own mask or alpha band hides. Without it these are "
+        "ignored.",
     )
     nodata: float | int | None = Field(
-        None, description="The cube's nodata if the sources declare none. It never changes pixels."
+        None,
+        description="The cube's nodata if the sources declare none. Pixels that have this value count as "
+        "missing. Pixels that masked or mask hides get it; others stay as they are.",
     )
     grid: Literal["any", "same"] | GridRequest = Field(
         "any",

@@ -29,7 +29,7 @@ class Gathered:
     """Whether another call completed the cube, before or meanwhile, or an append had nothing to add."""
 
     n_appended: int | None = None
-    """Rows that an append has added; None for a new cube."""
+    """Rows that an append has added, of chips one for each image of each; None for a new cube."""
 
     n_retried: int = 0
     """Sources of earlier rows that it has tried again, because they could not be read before."""
