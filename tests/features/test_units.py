@@ -101,6 +101,7 @@ def test_a_table_of_points_has_the_units_of_physical_values(tmp_path: Path) -> N
     assert _units_of(to) == {"b2": "K"}
 
     dated = {"rows": [{"href": file, "time": f"2024-01-0{n + 1}"} for n, file in enumerate(files)]}
+    to = tmp_path / "dated.parquet"
     points(plot, dated, to=to, by="b1,both=b1+b2", square=3)
     assert _units_of(to) == {"b1": "mm"}
     write_table_page(to, tmp_path / "t.html")

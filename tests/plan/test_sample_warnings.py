@@ -41,12 +41,22 @@ def of_sample(
     *headers: Header,
     slot: SourceSlot = SLOT,
     nodata: float | None = None,
+    default_nodata: float | None = None,
     values: str = "raw",
     reduced_by: str | None = None,
 ) -> list[str]:
     """Return the warnings about a sample whose first header is the template."""
     sample = (TEMPLATE, *headers)
-    return warnings_of_sample(slot, TEMPLATE, sample, (), nodata=nodata, values=values, reduced_by=reduced_by)
+    return warnings_of_sample(
+        slot,
+        TEMPLATE,
+        sample,
+        (),
+        nodata=nodata,
+        default_nodata=default_nodata,
+        values=values,
+        reduced_by=reduced_by,
+    )
 
 
 def test_sources_that_are_all_alike_need_no_warning() -> None:
@@ -113,6 +123,10 @@ def test_scales_of_reduced_scenes_cost_their_sources() -> None:
     ]
 
 
+NOT_MIXED = (
+    "the cube has {}. first does not mix them: of sources with another one or none, such as s3://b/{}, "
+    "their status will be unlike. Write values: scaled (--values scaled)"
+)
 EACH_ITS_OWN = "ach marks what is missing in its own source"
 
 
@@ -122,17 +136,9 @@ EACH_ITS_OWN = "ach marks what is missing in its own source"
         (0, "scaled", None, f"e{EACH_ITS_OWN}"),
         (0, "raw", "mean", f"e{EACH_ITS_OWN}"),
         (0, "scaled", "first", f"e{EACH_ITS_OWN}"),
-        (9, "raw", "first", f"the cube has 9. E{EACH_ITS_OWN}"),
         (None, "raw", "max", f"the cube has none. E{EACH_ITS_OWN}"),
-        (
-            0,
-            "raw",
-            "first",
-            (
-                "the cube has 0. first does not mix them: of sources with another one, such as s3://b/x, "
-                "their status will be unlike. Write values: scaled (--values scaled)"
-            ),
-        ),
+        (9, "raw", "first", NOT_MIXED.format(9, 0)),
+        (0, "raw", "first", NOT_MIXED.format(0, 0)),
     ],
 )
 def test_cubes_without_the_coordinate_nodata_do_not_promise_it(
@@ -140,6 +146,16 @@ def test_cubes_without_the_coordinate_nodata_do_not_promise_it(
 ) -> None:
     """Missing values are NaN, and a row of several scenes has no nodata of its own."""
     found = of_sample(like(nodata=9), nodata=nodata, values=values, reduced_by=reduced_by)
+
+    assert found == [f"sampled sources declare different nodata values (none: 1, 9: 1): {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("default", "expected"), [(9, f"the cube has 9. E{EACH_ITS_OWN}"), (0, NOT_MIXED.format(9, 0))]
+)
+def test_the_requests_nodata_is_that_of_sources_without_one(default: float, expected: str) -> None:
+    """So they are like the others if it is the cube's."""
+    found = of_sample(like(nodata=9), nodata=9, default_nodata=default, reduced_by="first")
 
     assert found == [f"sampled sources declare different nodata values (none: 1, 9: 1): {expected}"]
 

@@ -209,7 +209,14 @@ def draft_slot(
         warnings=(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(
-                slot, header, headers, errors, nodata=nodata, values=request.values, reduced_by=reduced_by
+                slot,
+                header,
+                headers,
+                errors,
+                nodata=nodata,
+                default_nodata=request.nodata,
+                values=request.values,
+                reduced_by=reduced_by,
             ),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
             *warnings_of_warps(slot, warps, n_overviews=len(header.overviews)),

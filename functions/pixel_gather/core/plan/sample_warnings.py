@@ -37,6 +37,7 @@ def warnings_of_sample(
     errors: Sequence[SourceError],
     *,
     nodata: float | None,
+    default_nodata: float | None = None,
     values: str,
     reduced_by: str | None,
 ) -> list[str]:
@@ -48,6 +49,7 @@ def warnings_of_sample(
         headers: Those of the sample.
         errors: Why others of the sample cannot be opened.
         nodata: That of the cube's sources.
+        default_nodata: The request's, for sources that declare none.
         values: As the request's field.
         reduced_by: The statistic by which scenes become rows; None if each is one, or is the rows' mask.
     """
@@ -82,7 +84,9 @@ def warnings_of_sample(
     if len(declared) > 1:
         said.append(
             f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): "
-            + _what_becomes_of_nodata(headers, nodata, values=values, reduced_by=reduced_by)
+            + _what_becomes_of_nodata(
+                headers, nodata, default=default_nodata, values=values, reduced_by=reduced_by
+            )
         )
     if values == "raw":
         said += _warnings_of_scaling(slot, template, headers, is_reduced=reduced_by is not None)
@@ -124,10 +128,15 @@ def _warnings_of_scaling(
 
 
 def _what_becomes_of_nodata(
-    headers: Sequence[Header], nodata: float | None, *, values: str, reduced_by: str | None
+    headers: Sequence[Header],
+    nodata: float | None,
+    *,
+    default: float | None,
+    values: str,
+    reduced_by: str | None,
 ) -> str:
     """Return what a cube does with sources of different nodata values. Arguments: `warnings_of_sample`."""
-    others = [each for each in headers if each.nodata not in (None, nodata)]
+    others = [each for each in headers if (default if each.nodata is None else each.nodata) != nodata]
     if values == "scaled" or (reduced_by is not None and reduced_by not in CHOSEN):
         return "each marks what is missing in its own source"
     cubes = "the cube has none" if nodata is None else f"the cube has {nodata}"
@@ -136,8 +145,8 @@ def _what_becomes_of_nodata(
     if nodata is None or nodata != nodata or not others:  # noqa: PLR0124 # NaN
         return f"{cubes}. Each marks what is missing in its own source"
     return (
-        f"{cubes}. {reduced_by} does not mix them: of sources with another one, such as {others[0].href}, "
-        "their status will be unlike. Write values: scaled (--values scaled)"
+        f"{cubes}. {reduced_by} does not mix them: of sources with another one or none, such as "
+        f"{others[0].href}, their status will be unlike. Write values: scaled (--values scaled)"
     )
 
 
