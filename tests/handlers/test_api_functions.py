@@ -273,6 +273,7 @@ REFUSED = (
         "sources.hrefs.0",
         "not allowed",
     ),
+    Refused("rows", REQUEST | {"sources": [{"href": "s3://sources/a.tif"}]}, 422, "sources", "POST /lists"),
     Refused("prefix", REQUEST | {"sources": {"prefix": "s3://other/"}}, 422, "sources.prefix", "other"),
     Refused("force", REQUEST, 422, "force", "true or false", {"force": "maybe"}),
 )

@@ -71,6 +71,12 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
         RequestError: One is refused. The message names the field and what may be read.
     """
     policy = source_policy(settings)
+    if sources.rows is not None:  # a stored request would keep only their number
+        raise RequestError(
+            "a request to a deployment holds no rows: upload the list with POST /lists and give its address, "
+            "or give hrefs as texts",
+            field="sources",
+        )
     if sources.sign != "none" and sources.sign not in settings.signing:
         raise RequestError(
             f"this deployment does not sign by {sources.sign}; its setting signing names those it signs by",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from handlers.deployment.admit_request import admit
-from handlers.deployment.policy import check_list
+from handlers.deployment.policy import check_list, check_sources
 from handlers.deployment.settings import Settings
 from handlers.tables.committed_tables import table_name
 from pixel_gather.core.errors import RequestError
@@ -76,7 +76,9 @@ class AdmittedTable:
         Raises:
             RequestError: The sources are wrong, or this deployment may not read them.
         """
-        sources = self.request.sources_near(features).model_dump(mode="json", exclude_defaults=True)
+        near = self.request.sources_near(features)
+        check_sources(near, settings)  # before rows become their number
+        sources = near.model_dump(mode="json", exclude_defaults=True)
         return admit(parse_request({"sources": sources, "window": "centre"}), settings)
 
 

@@ -114,6 +114,7 @@ REFUSED = (
     Case("above-samples", {"hrefs": ["s3://control/samples/../gathers/a"]}, "sources.hrefs.0", r"\.\."),
     Case("control-folder", {"prefix": "s3://control/lists/"}, "sources.prefix", "the bucket control"),
     Case("no-folder", {"prefix": "/data"}, "sources.prefix", "local files are not read"),
+    Case("rows", {"rows": [{"href": "s3://sources/a.tif"}]}, "sources", "POST /lists"),
     Case("arrays", {"list": "s3://cubes/out/x.zarr/zarr.json"}, "sources.list", "the bucket cubes"),
 )
 

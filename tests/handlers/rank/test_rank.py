@@ -87,6 +87,7 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
         ({"sources": ["s3://sources/a.tif"], "by": "red +"}, "by", "position 6"),
         ({"sources": ["s3://sources/a.tif"], "by": "b1", "bay": 1}, "bay", "there is no such field"),
         ({"sources": ["s3://other/a.tif"], "by": "b1"}, "sources.hrefs.0", "other"),
+        ({"sources": [{"href": "s3://sources/a.tif"}], "by": "b1"}, "sources", "POST /lists"),
         ({"sources": ["s3://sources/a.tif"], "by": "b1", "limits": {"usd": -1}}, "limits.usd", "above 0"),
         ({"sources": ["s3://sources/a.tif"], "by": "clear"}, "mask", "clear needs a mask"),
         ({"scenes": {"catlog": "x"}, "by": "red"}, "scenes.catlog", "no such field"),

@@ -216,6 +216,7 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
         ({"points": "s3://elsewhere/plots.csv"}, "points", "elsewhere"),
         ({"points": "s3://control/gathers/a/plan.msgpack"}, "points", "control"),
         ({"sources": ["s3://elsewhere/a.tif"]}, "sources.hrefs.0", "elsewhere"),
+        ({"sources": [{"href": "s3://sources/a.tif"}]}, "sources", "POST /lists"),
         ({"zones": FIELDS}, "points", "points or zones"),
         ({"statistics": "mean"}, "statistics", "no such field"),
         ({"by": 7}, "request", "wrong kind"),
