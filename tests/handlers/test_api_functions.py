@@ -276,6 +276,7 @@ REFUSED = (
     Refused("rows", REQUEST | {"sources": [{"href": "s3://sources/a.tif"}]}, 422, "sources", "POST /lists"),
     Refused("prefix", REQUEST | {"sources": {"prefix": "s3://other/"}}, 422, "sources.prefix", "other"),
     Refused("force", REQUEST, 422, "force", "true or false", {"force": "maybe"}),
+    Refused("query", REQUEST, 422, "forse", "no such parameter; it takes force", {"forse": "true"}),
 )
 
 
@@ -375,6 +376,17 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
     assert status.ask("POST", "/gathers/abc/limit")[1]["field"] == "workers"
     code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
     assert (code, problem["field"]) == (422, "limit")
+
+
+def test_parameters_that_a_route_does_not_have_are_refused(status: Api) -> None:
+    """By the table of routes, so a misspelt parameter is not ignored."""
+    code, problem = status.ask("GET", "/gathers", query={"limit": "7", "stat": "failed"})
+    none_code, none = status.ask("DELETE", "/gathers/abc", query={"dry": "true"})
+
+    assert (code, problem["field"]) == (none_code, "stat") == (422, "stat")
+    assert "it takes limit, state, token" in problem["detail"]
+    assert none["detail"] == "dry: there is no such parameter; it takes none"
+    assert status.executions.calls == []
 
 
 BEHIND_A_DOMAIN: dict[tuple[str, str], tuple[Any, ...]] = {

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import KINDS, BodyError, ProblemKind, answer_with_problems
-from handlers.api.route import Route
+from handlers.api.route import Route, check_names
 from pixel_gather.core.errors import GatherError, RequestError
 
 if TYPE_CHECKING:  # the search function needs no boto3
@@ -35,12 +36,23 @@ class Resolver(APIGatewayRestResolver):
         answer_with_problems(self, logger, kinds=kinds)
 
     def serve[**P, T](self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """Let a function answer the route of this name.
+        """Let a function answer the route of this name, if the query has no parameter that the route lacks.
 
         The function takes the parameters of the path with an underscore behind their names, such as ``id_``.
         """
         route = self._routes[name]
-        return self.route(re.sub(r"\{(\w+)\}", r"<\1_>", route.path), method=route.method)
+        add = self.route(re.sub(r"\{(\w+)\}", r"<\1_>", route.path), method=route.method)
+
+        def serve(answer: Callable[P, T]) -> Callable[P, T]:
+            @wraps(answer)
+            def checked(*args: P.args, **named: P.kwargs) -> T:
+                check_names(self.current_event.query_string_parameters, route.query, what="parameter")
+                return answer(*args, **named)
+
+            add(checked)
+            return answer
+
+        return serve
 
 
 def _base_path(routes: Iterable[Route]) -> re.Pattern[str]:

@@ -50,6 +50,9 @@ _STAC: Final = {
     **_SIZE,
     **_PAGE,
 }
+ITEM_SEARCH: Final = _STAC | _COLLECTIONS
+"""What a search by a query or a body takes."""
+
 _SCENES: Final = {
     **_PLACE,
     "point": Parameter("Longitude and latitude."),
@@ -111,7 +114,7 @@ ROUTES: Final = (
         _ITEM_SEARCH,
         "StacItems",
         media_type=GEOJSON,
-        query=_STAC | _COLLECTIONS,
+        query=ITEM_SEARCH,
     ),
     _route(
         "/search",
@@ -122,7 +125,13 @@ ROUTES: Final = (
         body="StacSearch",
     ),
     _route("/conformance", "getConformance", "What the STAC API conforms to.", "StacConformance"),
-    _route("/collections", "getCollections", "The catalog's collections.", "StacCollections"),
+    _route(
+        "/collections",
+        "getCollections",
+        "The catalog's collections.",
+        "StacCollections",
+        query={"limit": Parameter("Not needed: all collections come at once.", {"type": "integer"})},
+    ),
     _route("/collections/{name}", "getCollection", "One collection.", "StacCollection"),
     _route(
         "/collections/{name}/items",

@@ -19,7 +19,7 @@ from handlers.api.problems import STAC_KINDS
 from handlers.api.resolver import Resolver, api_address, handler_of, read_body
 from handlers.deployment.settings import Settings
 from handlers.search.open_catalog import FoundScenes, OpenCatalog
-from handlers.search.routes import ROUTES
+from handlers.search.routes import ITEM_SEARCH, ROUTES
 from handlers.search.scene_answers import (
     CONFORMANCE,
     GEOJSON,
@@ -184,7 +184,7 @@ def _add_item_search(app: Resolver, service: _Service) -> None:
 
     @app.serve("postItemSearch")
     def by_post() -> Response[str]:
-        return service.page(body_query(read_body(app)), method="POST", path="/search")
+        return service.page(body_query(read_body(app), known=ITEM_SEARCH), method="POST", path="/search")
 
 
 def _add_collections(app: Resolver, service: _Service) -> None:

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from handlers.api.route import check_names
 from handlers.search.scene_answers import NO_COLLECTION
 from pixel_gather.core.area import Area, box_of_corners, check_box
 from pixel_gather.core.errors import RequestError
@@ -64,14 +65,16 @@ def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
     return _query(given, _area(given))
 
 
-def body_query(body: object) -> Mapping[str, Any]:
+def body_query(body: object, *, known: Iterable[str]) -> Mapping[str, Any]:
     """Return the parameters of a search's body, without those that are null.
 
     Raises:
-        RequestError: It is no object, or has a text where STAC API asks for an array.
+        RequestError: It is no object, has a field that is not known, or has a text where STAC API asks for
+            an array.
     """
     if not isinstance(body, Mapping):
         raise RequestError("write a JSON object", field="body")
+    check_names(body, known, what="field")
     for name in ("bbox", "ids", "collections"):
         if isinstance(body.get(name), str):
             raise RequestError("write an array", field=name)

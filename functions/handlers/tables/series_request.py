@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from handlers.api.route import check_names
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.window_request import rule_at
@@ -12,8 +13,6 @@ from pixel_gather.features.series.series_rows import check_one_feature
 _VALUES: Final = ("by", "mask", "bands", "raw")
 _OF_BODY: Final = frozenset({"point", "geojson", "sources", *_VALUES})
 _OF_SEARCH: Final = ("datetime", "where", "collections")
-_OF_DRILL: Final = frozenset({"point", "pixel", "list", "bands"})
-_OF_QUERY: Final = frozenset({"point", "list", "catalog", "by", "mask", "raw", *_OF_SEARCH})
 
 
 def table_of_series(given: Any) -> dict[str, Any]:
@@ -24,11 +23,7 @@ def table_of_series(given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with point or geojson, and sources", field="request")
-    if unknown := given.keys() - _OF_BODY:
-        raise RequestError(
-            f"there is no such field; it takes {', '.join(sorted(_OF_BODY))}",
-            field=str(min(unknown, key=str)),
-        )
+    check_names(given, _OF_BODY, what="field")
     if len({"point", "geojson"} & given.keys()) != 1:
         raise RequestError("give point or geojson", field="point")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
@@ -54,12 +49,8 @@ def body_of_query(query: Mapping[str, str]) -> dict[str, Any]:
     """Return the body of ``POST /series`` for the query of ``GET /series``.
 
     Raises:
-        RequestError: A parameter is wrong, or does not exist.
+        RequestError: A parameter is wrong.
     """
-    if unknown := query.keys() - _OF_QUERY:
-        raise RequestError(
-            f"there is no such parameter; it takes {', '.join(sorted(_OF_QUERY))}", field=min(unknown)
-        )
     body: dict[str, Any] = {"point": numbers(query.get("point"), field="point")}
     search: dict[str, Any] = {name: query[name] for name in _OF_SEARCH if name in query}
     if "collections" in search:
@@ -97,12 +88,8 @@ class DrillQuery:
         """Check a query.
 
         Raises:
-            RequestError: A parameter is wrong, or does not exist.
+            RequestError: A parameter is wrong.
         """
-        if unknown := query.keys() - _OF_DRILL:
-            raise RequestError(
-                f"there is no such parameter; it takes {', '.join(sorted(_OF_DRILL))}", field=min(unknown)
-            )
         if len({"point", "pixel"} & query.keys()) != 1:
             raise RequestError("give point or pixel", field="point")
         if "list" not in query:
