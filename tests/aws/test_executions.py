@@ -806,6 +806,14 @@ def test_limit_says_why_it_cannot_be_set(
     assert machine.updates == []
 
 
+def test_limit_takes_gathers_only() -> None:
+    """Ids of tables and rankings are refused with what to do instead."""
+    with pytest.raises(RequestError, match="^id: limit takes gathers only.*cancel it"):
+        gathers(FakeStepFunctions()).limit("ranking-0123456789abcdef", 5)
+    with pytest.raises(GatherNotFoundError, match="there is no gather 0123"):
+        gathers(FakeStepFunctions()).limit("0123456789abcdef", 5)
+
+
 def test_stop_leaves_alone_what_has_ended() -> None:
     """A gather that has ended keeps its state, whether it was stopped or succeeded."""
     machine = FakeStepFunctions()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aws.test_executions import FakeBucket, FakeStepFunctions, gathers
-from pixel_gather.core.errors import NotRedrivableError, ThrottledError
+from pixel_gather.core.errors import NotRedrivableError, RequestError, ThrottledError
 from pixel_gather.core.halt import HALTED_KEY
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.aws.halt import Switch
@@ -85,6 +85,20 @@ def test_what_runs_has_one_worker_and_then_its_own_number_again() -> None:
     assert why.startswith("this deployment was halted by hand")
     assert switch.gathers.why_halted() is None
     assert HALTED_KEY not in bucket.objects
+
+
+def test_workers_are_not_raised_by_hand_while_halted() -> None:
+    """A halted deployment saves money. Fewer workers are still fine."""
+    machine, bucket = Maps(workers={"a": 40}), Bucket()
+    machine.add("a")
+    switch = switch_of(machine, Maps(), bucket)
+    switch.halt(left_s=lambda: 900)
+
+    with pytest.raises(RequestError, match=r"^workers: it has 1 worker, and gets no more now: .*--resume"):
+        switch.gathers.limit("a", 2)
+    switch.gathers.limit("a", 1)
+
+    assert machine.workers == {"a": 1}
 
 
 def test_workers_that_begin_later_are_waited_for() -> None:

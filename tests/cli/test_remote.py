@@ -763,6 +763,15 @@ def test_cancel_stops_a_gather_or_says_how_it_has_ended(
     assert said in printed.err
 
 
+def test_limit_counts_its_workers(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """One worker is one worker."""
+    api.on(f"POST /v1/gathers/{ID}/limit", Reply({"id": ID, "state": "running"}))
+
+    assert run("limit", ID, "--workers", "1") == 0
+
+    assert capsys.readouterr().out == f"{ID} has at most 1 worker from now on\n"
+
+
 def test_redriven_gather_is_watched_often_at_first(api: FakeApi, pauses: list[float]) -> None:
     """Later it is looked at every five seconds. The first pause is before the first look.
 

@@ -374,6 +374,11 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
     assert _is_a("Gather", asked[3][1])
     assert _is_a("Gathers", asked[4][1])
     assert status.ask("POST", "/gathers/abc/limit")[1]["field"] == "workers"
+    code, problem = status.ask("POST", "/gathers/abc/limit", query={"workers": "501"})
+    assert (code, problem["detail"]) == (
+        422,
+        "workers: this deployment's setting max_workers allows 500 at most",
+    )
     code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
     assert (code, problem["field"]) == (422, "limit")
 

@@ -12,6 +12,7 @@ from handlers.api.control_plane import ControlPlane, open_control_plane
 from handlers.api.resolver import Resolver, api_address, handler_of, list_page, read_count
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
+from pixel_gather.core.errors import RequestError
 from pixel_gather.io.aws.executions import Executions
 
 _OPENAPI: Final = Path(__file__).parents[1] / "api" / "openapi.json"
@@ -43,7 +44,10 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("limitGather")
     def limit(id_: str) -> dict[str, Any]:
-        return gathers().limit(id_, read_count(app, "workers"))
+        workers, most = read_count(app, "workers"), plane.settings.limits.get("workers")
+        if most is not None and workers > most:
+            raise RequestError(f"this deployment's setting max_workers allows {most:,} at most", field="workers")
+        return gathers().limit(id_, workers)
 
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:

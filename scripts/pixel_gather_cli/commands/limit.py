@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 
 
@@ -26,5 +27,5 @@ def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> N
     """
     line = open_deployment(Target.taken_from(options)).limit(id_, workers)
     click.echo(
-        json.dumps(line, indent=2) if as_json else f"{id_} has at most {workers:,} workers from now on"
+        json.dumps(line, indent=2) if as_json else f"{id_} has at most {counted(workers, 'worker')} from now on"
     )

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
 from pixel_gather.core.halt import HALTED_KEY, why_halted
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
@@ -36,6 +37,9 @@ _LONGEST_INPUT_NBYTES: Final = 260_000
 
 _MOST_WORKERS: Final = 10_000
 """A Distributed Map runs no more children at the same time."""
+
+_OF_TABLES: Final = ("points-", "zones-", "ranking-")
+"""What the ids of tables begin with."""
 
 _MOST_ATTEMPTS: Final = 99
 _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
@@ -264,16 +268,30 @@ class Executions:
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Let a running gather have at most so many workers from now on, and return its line.
 
-        Workers that run go on with their shards.
+        Workers that run go on with their shards. There are not more while the deployment is halted.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.
             RequestError: The number cannot be set. The message says why.
         """
-        return self._line(self.change_workers(id_, workers)[0])
+        try:
+            found, _ = self.change_workers(id_, workers, may_raise=self.why_halted)
+        except GatherNotFoundError as error:
+            if not id_.startswith(_OF_TABLES):
+                raise
+            raise RequestError(
+                "limit takes gathers only, and this is a table or ranking: cancel it to spend nothing more",
+                field="id",
+            ) from error
+        return self._line(found)
 
-    def change_workers(self, id_: str, workers: int) -> tuple[Mapping[str, Any], int]:
-        """Do as `limit` does, and return the execution's description, and how many workers it had."""
+    def change_workers(
+        self, id_: str, workers: int, *, may_raise: Callable[[], str | None] = lambda: None
+    ) -> tuple[Mapping[str, Any], int]:
+        """Do as `limit` does, and return the execution's description, and how many workers it had.
+
+        ``may_raise`` returns why there may not be more workers than before; None if there may.
+        """
         if not 1 <= workers <= _MOST_WORKERS:
             raise RequestError(f"it must be 1 to {_MOST_WORKERS:,}", field="workers")
         found = self._get(id_)
@@ -284,10 +302,13 @@ class Executions:
             raise RequestError(
                 f"the workers of {id_} have not begun, or have ended: try again in some seconds", field="id"
             )
+        before: int = run["maxConcurrency"]
+        if workers > before and (why := may_raise()) is not None:
+            raise RequestError(f"it has {counted(before, 'worker')}, and gets no more now: {why}", field="workers")
         self.looks.forget(id_)
         with aws_errors_in_words():
             self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
-        return found, run["maxConcurrency"]
+        return found, before
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run what is missing of a gather that ended without success, and return its line.
