@@ -82,7 +82,7 @@ class TableService:
                 asyncio.timeout(left_s),
                 open_feature_table(asked, self.deployment, left_s=left_s) as opened,
             ):
-                plan, planned = await FeatureSteps(self.deployment).plan(opened)
+                plan, planned = await FeatureSteps(self.deployment).plan(opened, asked.limits)
         except TimeoutError as error:
             raise TooSlowError(
                 f"this table cannot be planned in {left_s:.0f} s: start it with limits.usd. Its plan may "

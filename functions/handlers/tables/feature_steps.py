@@ -39,6 +39,7 @@ from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, last_round
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
+from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_plan import TablePlan
 from pixel_gather.tables.table_receipt import side_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
@@ -106,10 +107,7 @@ class FeatureSteps:
             if (last := await last_round(files)) is not None:  # of an attempt that failed
                 state = replace(await load_round(files, last), execution=execution)
                 return await self._planned(name, state, _again(state, self._most_workers))
-            plan, planned = await self.plan(opened)
-            asked.limits.check(
-                counted(plan.n_images, "image"), seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD
-            )
+            plan, planned = await self.plan(opened, asked.limits)
             state = _first_state(opened, plan, execution)
             if opened.base is not None:
                 numbered = ((number, opened.base.tries(key_of(row))) for number, row, _ in opened.wanted())
@@ -125,11 +123,11 @@ class FeatureSteps:
         await write_round(state, images, files, n_tasks=planned.n_tasks)
         return await self._planned(name, state, planned)
 
-    async def plan(self, opened: FeatureTable) -> tuple[TablePlan, MapRound]:
+    async def plan(self, opened: FeatureTable, limits: TableLimits) -> tuple[TablePlan, MapRound]:
         """Return what a table would take, and how the map would make it.
 
         Raises:
-            BudgetError: It has more images or lines than a table may have.
+            BudgetError: It is over a limit, or has more images or lines than a table may have.
         """
         if opened.table.n_rows > MOST_IMAGES:
             raise BudgetError(
@@ -142,12 +140,15 @@ class FeatureSteps:
                 f"there would be about {plan.n_lines:,} lines, and one table takes at most {MOST_LINES:,}: "
                 "make one table for each part of the time"
             )
-        return plan, plan_round(
+        planned = plan_round(
             plan.forecast,
             n_scenes=max(plan.n_images, 1),
             most_workers=self._most_workers,
             least_tasks=-(-plan.n_lines // _LINES_PER_TASK),
         )
+        images = counted(plan.n_images, "image")
+        limits.check(images, seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD)
+        return plan, planned
 
     async def after(self, name: str, number: int) -> dict[str, Any]:
         """Read lost images again, or write the table. Safe to run twice."""

@@ -241,6 +241,7 @@ def test_wrong_requests_are_refused_before_anything_is_started(
 def test_limits_of_dollars_and_of_size_refuse(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read then."""
     cheap = service.made(of_points(service, limits={"usd": 1e-6}))
+    plan_code, plan = service.do("POST", "/tables/plan", of_points(service, limits={"usd": 1e-6}))
     monkeypatch.setattr("handlers.tables.feature_steps.MOST_LINES", 10)
     large = service.made(of_points(service))
     monkeypatch.setattr("handlers.tables.feature_table.MOST_FEATURES", 10)
@@ -248,6 +249,7 @@ def test_limits_of_dollars_and_of_size_refuse(service: Service, monkeypatch: pyt
 
     assert (cheap["state"], cheap["error"]["type"]) == ("failed", "BudgetError")
     assert cheap["error"]["detail"].startswith("limits.usd: 6 images would cost about")
+    assert (plan_code, plan["detail"]) == (422, cheap["error"]["detail"])
     assert large["error"]["detail"].startswith("there would be about 240 lines")
     assert (code, many["detail"].startswith("there are 41 features")) == (422, True)
     assert service.machine.n_children == []
