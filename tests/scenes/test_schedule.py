@@ -137,6 +137,17 @@ def test_event_holds_the_schedule_and_the_ticks_name_is_its_own() -> None:
         ({"name": "every day"}, "schedule.name"),
         ({"every": "daily"}, r"rate\(1 day\)"),
         ({"every": "cron(0 6 * * *)"}, "schedule.every"),
+        ({"every": "cron(a b c d e f)"}, "schedule.every: .*the minutes 'a' should be 0-59"),
+        ({"every": "cron(99 99 * * ? *)"}, "the minutes '99'"),
+        ({"every": "cron(0 24 * * ? *)"}, "the hours '24' should be 0-23"),
+        ({"every": "cron(0 6 32 * ? *)"}, r"the day of the month '32' should be 1-31, \?, L or W"),
+        ({"every": "cron(0 6 1 JUNE ? *)"}, "the month 'JUNE'"),
+        ({"every": "cron(0 6 ? * MON#6 *)"}, "the day of the week 'MON#6'"),
+        ({"every": "cron(0 6 * * ? 1969)"}, "the year '1969'"),
+        ({"every": "cron(0 ? * * ? *)"}, r"the hours '\?'"),
+        ({"every": "cron(0/0 6 * * ? *)"}, "the minutes '0/0'"),
+        ({"every": "cron(0 6 * * * *)"}, r"write \? for the day of the month or"),
+        ({"every": "cron(0 6 ? * ? *)"}, "not for both"),
         ({"overlap_days": -1}, "overlap_days"),
         ({"request": REQUEST | {"output": {}}}, "request.output.append_to"),
         ({"request": REQUEST | {"sources": ["s3://b/k.tif"]}}, "a schedule searches"),
@@ -151,6 +162,18 @@ def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], messa
     """Nothing is left to fail at night."""
     with pytest.raises(RequestError, match=message):
         schedule(**changes)
+
+
+@pytest.mark.parametrize(
+    "every",
+    [
+        *("cron(0 6 * * ? *)", "cron(0/15 6-18 * * ? *)", "cron(*/10 0,12 ? JAN-MAR,12 mon-fri 2026-2030)"),
+        *("cron(00 06 L * ? *)", "cron(0 6 3W * ? *)", "cron(0 6 ? * 6L *)", "cron(0 6 ? * MON#1 *)"),
+    ],
+)
+def test_schedule_takes_what_eventbridge_scheduler_takes(every: str) -> None:
+    """Lists, ranges, steps, names, the last day, the nearest weekday and the first Monday."""
+    assert schedule(every=every).every == every
 
 
 @pytest.mark.parametrize("name", ["schedule", "every", "request", "tick"])

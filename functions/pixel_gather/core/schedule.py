@@ -47,6 +47,28 @@ _MOST_OVERLAP_DAYS: Final = 3650
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _OF_A_TICK: Final = re.compile(rf"{TICK_PREFIX}{_NAME.pattern}-\d{{8}}T\d{{6}}Z")
 _EVERY: Final = re.compile(r"rate\([1-9]\d{0,4} (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
+_CRON: Final = (
+    ("the minutes", range(60), (), "", "0-59"),
+    ("the hours", range(24), (), "", "0-23"),
+    ("the day of the month", range(1, 32), (), r"L(-\d+)?|LW|VW", "1-31, ?, L or W"),
+    (
+        "the month",
+        range(1, 13),
+        ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
+        "",
+        "1-12 or JAN-DEC",
+    ),
+    (
+        "the day of the week",
+        range(1, 8),
+        ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"),
+        "L|V(L|#[1-5])",
+        "1-7, SUN-SAT, ?, L or #",
+    ),
+    ("the year", range(1970, 2200), (), "", "1970-2199"),
+)
+"""Fields of a cron expression: name, numbers, words, further forms with V for a value, and all in words."""
+
 _DAY_US: Final = 86_400_000_000
 _MOST_DAYS: Final = {"day": 1, "month": 31, "year": 366}
 _DEGREES: Final = "EPSG:4326"
@@ -82,6 +104,8 @@ class Schedule:
                 f"it is {self.every[:80]!r}; write rate(1 day), rate(6 hours) or cron(0 6 * * ? *)",
                 field="schedule.every",
             )
+        if (wrong := _wrong_in_cron(self.every)) is not None:
+            raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
         days = self.overlap_days
         if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= _MOST_OVERLAP_DAYS:
             raise RequestError(
@@ -309,6 +333,25 @@ def _check_periods(request: GatherRequest) -> None:
             "solar-day in a schedule needs a window in degrees: write window.bbox without crs, or by: day",
             field="request.reduce.by",
         )
+
+
+def _wrong_in_cron(every: str) -> str | None:
+    """Return what EventBridge Scheduler would not take in a cron expression; None if it is right, or a rate."""
+    if not every.startswith("cron"):
+        return None
+    given = every.removeprefix("cron(").removesuffix(")").split()
+    for (name, numbers, words, more, said), text in zip(_CRON, given, strict=True):
+        value = f"(?:{'|'.join((*(f'0?{each}' for each in numbers), *words))})"
+        form = re.compile(
+            rf"(\*|{value}(-{value})?)(/[1-9]\d*)?" + (f"|{more.replace('V', value)}" if more else ""),
+            re.IGNORECASE,
+        )
+        is_any = text == "?" and "?" in said
+        if not is_any and not all(form.fullmatch(part) for part in text.split(",")):
+            return f"{name} {text[:20]!r} should be {said}, or these with commas, - and /, or *"
+    if [given[2], given[4]].count("?") != 1:
+        return "write ? for the day of the month or for the day of the week, and not for both"
+    return None
 
 
 def tick_us_of(event: Mapping[str, Any]) -> int:
