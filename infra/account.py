@@ -9,6 +9,7 @@ synthesis needs no request to AWS.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
     if by_argument or any(_KEY in each for each in _contexts(folder)):
         return ""
     try:
-        session = boto3.Session(profile_name=options.profile)
+        # boto3 knows AWS_DEFAULT_REGION alone; the CDK asks AWS_REGION first
+        session = boto3.Session(profile_name=options.profile, region_name=os.environ.get("AWS_REGION") or None)
         client = session.client("lambda", config=_QUICK)
         return f"{_KEY}={concurrency(client, stack=f'PixelGather-{_stage(options, folder)}')}"
     except (BotoCoreError, ClientError) as error:
