@@ -21,10 +21,7 @@ _LAMBDA_MACHINE: Final = "aarch64"
 def main() -> None:
     """Write the cloud assembly to the folder that the CDK command line names."""
     app = App()
-    try:
-        settings = Settings.from_context(app.node.get_all_context())
-    except SettingsError as error:
-        sys.exit(str(error))
+    settings = Settings.from_context(app.node.get_all_context())
     machine = platform.machine().replace("arm64", "aarch64") if settings.emulated else _LAMBDA_MACHINE
 
     @cache
@@ -44,4 +41,7 @@ def main() -> None:
     app.synth()
 
 
-main()
+try:
+    main()
+except SettingsError as error:  # by the settings alone, or by what they make of the stack
+    sys.exit(str(error))

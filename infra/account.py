@@ -77,8 +77,18 @@ def _stage(options: argparse.Namespace, folder: Path) -> str:
 
 def _contexts(folder: Path) -> list[dict[str, Any]]:
     found = (folder / "cdk.context.json", folder / "cdk.json")
-    given = [json.loads(each.read_text(encoding="utf-8")) for each in found if each.exists()]
+    given = [_read_context(each) for each in found if each.exists()]
     return [each for one in given for each in (one, one.get("context", {}))]
+
+
+def _read_context(file: Path) -> dict[str, Any]:
+    try:
+        given = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        sys.exit(f"{file.name} is no JSON: {error}; mend it, or remove it")
+    if not isinstance(given, dict):
+        sys.exit(f'{file.name} should be a JSON object of settings, such as {{"stage": "test"}}')
+    return given
 
 
 if __name__ == "__main__":

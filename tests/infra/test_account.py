@@ -83,6 +83,17 @@ def test_nobody_is_asked_where_it_is_said(arguments: list[str], context: Any, tm
     assert account.main(arguments, folder=tmp_path) == ""
 
 
+@pytest.mark.parametrize(
+    ("content", "says"), [('{"stage": ', "cdk.context.json is no JSON: .*line 1"), ("[]", "a JSON object")]
+)
+def test_file_of_settings_that_cannot_be_read_is_named(content: str, says: str, tmp_path: Path) -> None:
+    """One sentence, and no traceback."""
+    (tmp_path / "cdk.context.json").write_text(content)
+
+    with pytest.raises(SystemExit, match=says):
+        account.main(["synth"], folder=tmp_path)
+
+
 def test_without_an_answer_a_sentence_says_what_is_assumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
