@@ -561,6 +561,16 @@ def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
     assert told == ["at most 500: the deployment's max_workers", "at most 3: the request's limits.workers"]
 
 
+def test_plans_of_a_catalog_that_is_not_there_name_it(dry_run: Api) -> None:
+    """Another try would not help, so the problem is the request's."""
+    catalog = {"file": "s3://sources/nosuch.parquet", "assets": ["red"], "area": "all"}
+    request = {"sources": {"catalog": catalog}, "window": "centre"}
+    code, problem = dry_run.ask("POST", "/plans", body=request)
+
+    assert (code, problem["field"]) == (422, "sources.catalog.file")
+    assert "there is no catalog at s3://sources/nosuch.parquet" in problem["detail"]
+
+
 def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
     """The problem has the sentence of the plan."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre", "limits": {"files": 7}}

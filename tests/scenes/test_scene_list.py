@@ -211,7 +211,7 @@ def test_each_part_of_the_search_decides(
         ({"scene": "orbit"}, "sources.catalog.scene"),
         ({"most": 0}, "sources.catalog.most"),
         ({"api": "https://x"}, "sources.catalog.api: there is no such field"),
-        ({"file": "nosuch/catalog.parquet"}, "there is no catalog at"),
+        ({"file": "nosuch/catalog.parquet"}, "sources.catalog.file: there is no catalog at"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], said: str, catalog: str) -> None:

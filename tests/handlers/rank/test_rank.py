@@ -91,6 +91,11 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
         ({"sources": ["s3://sources/a.tif"], "by": "b1", "limits": {"usd": -1}}, "limits.usd", "above 0"),
         ({"sources": ["s3://sources/a.tif"], "by": "clear"}, "mask", "clear needs a mask"),
         ({"scenes": {"catlog": "x"}, "by": "red"}, "scenes.catlog", "no such field"),
+        (
+            {"scenes": {"catalog": "s3://sources/nosuch.parquet"}, "by": "red"},
+            "sources.catalog.file",
+            "there is no catalog at s3://sources/nosuch.parquet",
+        ),
         ({"scenes": {}, "by": "red"}, "scenes.catalog", "there is no other catalog: name one"),
         (
             {"sources": ["s3://sources/a.tif"], "by": "b1", "area": {"bbox": [1, 2]}},

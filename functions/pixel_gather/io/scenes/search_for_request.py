@@ -19,6 +19,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.found_scenes import FoundScenes, Item, catalog_scenes, with_latest
 from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import Objects, Store, open_store, open_to_read, split_href
@@ -67,7 +68,10 @@ class SceneSearcher:
         else:
             href = checked_href(asked.file, "file", policy=self.policy)
             store, key = opened_folder(href, self.objects.settings_of(href))
-            found = run(catalog_scenes(wanted, store, key, place=href, take=take))
+            try:
+                found = run(catalog_scenes(wanted, store, key, place=href, take=take))
+            except MissingCatalogError as error:  # no other try helps
+                raise RequestError(str(error), field="file") from error
             cost.n_gets = found.n_gets
         return with_latest(found, asked.duplicates, by=asked.duplicates_by)
 

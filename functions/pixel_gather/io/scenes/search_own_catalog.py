@@ -50,6 +50,10 @@ class ReplacedError(StoreError):
     """The version of the catalog that was opened is gone: open it again."""
 
 
+class MissingCatalogError(StoreError):
+    """There is no catalog at this place."""
+
+
 MOST_IN_MEMORY: Final = 4_000_000
 _BLOCKS_KEPT_NBYTES: Final = 40 << 20
 _GROUPS_KEPT_NBYTES: Final = 24 << 20
@@ -260,7 +264,8 @@ async def open_catalog(
     held. Errors call the file by its place, or else by its key.
 
     Raises:
-        StoreError: There is none, or it is damaged.
+        MissingCatalogError: There is none.
+        StoreError: It is damaged, or its store does not answer.
     """
     for _ in range(_MOST_TIMES_REPLACED):
         with suppress(ReplacedError):
@@ -277,7 +282,9 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
         nbytes = answer.meta["size"]
         header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
     except FileNotFoundError as error:
-        raise StoreError(f"there is no catalog at {place}; make one with pixel-gather catalog") from error
+        raise MissingCatalogError(
+            f"there is no catalog at {place}; make one with pixel-gather catalog"
+        ) from error
     except (obstore.exceptions.BaseError, OSError) as error:
         raise _in_words(name, error) from error
     content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
