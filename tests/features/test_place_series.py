@@ -55,10 +55,13 @@ def test_an_image_that_cannot_be_read_is_there() -> None:
     assert sorted(row["status"] for row in rows) == ["missing", "ok"]
 
 
-@pytest.mark.parametrize("given", [{}, {"point": _POINT, "geojson": _POLYGON}])
-def test_exactly_one_place_is_wanted(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [({}, "give point or geojson$"), ({"point": _POINT, "geojson": _POLYGON}, "geojson, not both$")],
+)
+def test_exactly_one_place_is_wanted(given: dict[str, Any], says: str) -> None:
     """A point or a polygon."""
-    with pytest.raises(RequestError, match="give point or geojson"):
+    with pytest.raises(RequestError, match=says):
         series(str(DEMO), **given)
 
 

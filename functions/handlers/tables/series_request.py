@@ -25,7 +25,8 @@ def table_of_series(given: Any) -> dict[str, Any]:
         raise RequestError("it must be an object with point or geojson, and sources", field="request")
     check_names(given, _OF_BODY, what="field")
     if len({"point", "geojson"} & given.keys()) != 1:
-        raise RequestError("give point or geojson", field="point")
+        both = ", not both" if "point" in given else ""
+        raise RequestError(f"give point or geojson{both}", field="point")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
     if "geojson" in given:
         check_one_feature(given["geojson"], field="geojson")
@@ -91,7 +92,8 @@ class DrillQuery:
             RequestError: A parameter is wrong.
         """
         if len({"point", "pixel"} & query.keys()) != 1:
-            raise RequestError("give point or pixel", field="point")
+            both = ", not both" if "point" in query else ""
+            raise RequestError(f"give point or pixel{both}", field="point")
         if "list" not in query:
             raise RequestError("name a list of the files", field="list")
         if "point" in query:

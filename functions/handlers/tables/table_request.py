@@ -95,7 +95,8 @@ def admit_table(given: Any, settings: Settings) -> AdmittedTable:
     except (ValueError, RecursionError) as error:
         raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
     if len(KINDS.keys() & given.keys()) != 1:
-        raise RequestError("give points or zones: a file of features, or GeoJSON", field="points")
+        both = ", not both" if "points" in given else ""
+        raise RequestError(f"give points or zones{both}: a file of features, or GeoJSON", field="points")
     name = next(each for each in KINDS if each in given)
     kind = KINDS[name]
     if unknown := given.keys() - {name, _APPEND_TO} - _COMMON - kind.own - kind.shared:

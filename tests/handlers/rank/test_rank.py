@@ -83,6 +83,8 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
     [
         ([], "request", "an object"),
         ({"by": "red"}, "scenes", "give scenes, or sources"),
+        ({"scenes": {}, "sources": [], "by": "red"}, "scenes", "as in a gather, not both"),
+        ({"sources": [], "by": "b1", "bay": 1}, "bay", "scenes or sources, limits, check_kept, area"),
         ({"sources": ["s3://sources/a.tif"]}, "by", "write what to rank by"),
         ({"sources": ["s3://sources/a.tif"], "by": "red +"}, "by", "position 6"),
         ({"sources": ["s3://sources/a.tif"], "by": "b1", "bay": 1}, "bay", "there is no such field"),

@@ -51,7 +51,8 @@ class RankingBody:
         if not isinstance(checks_kept, bool | None):
             raise RequestError("it must be true or false", field="check_kept")
         if len({"scenes", "sources"} & given.keys()) != 1:
-            raise RequestError("give scenes, or sources as in a gather", field="scenes")
+            both = ", not both" if "scenes" in given else ""
+            raise RequestError(f"give scenes, or sources as in a gather{both}", field="scenes")
         request = RankingRequest.from_json({name: given[name] for name in given if name not in _OUR_OWN})
         sources: Any = given.get("sources")
         if "scenes" in given:

@@ -165,7 +165,7 @@ class RankingRequest:
         """
         if unknown := given.keys() - set(_FIELDS):
             raise RequestError(
-                f"there is no such field; a ranking takes scenes, limits, {', '.join(_FIELDS)}",
+                f"there is no such field; a ranking takes scenes or sources, limits, check_kept, {', '.join(_FIELDS)}",
                 field=str(min(unknown, key=str)),
             )
         area = given.get("area") or {}

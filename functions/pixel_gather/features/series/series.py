@@ -55,7 +55,10 @@ def place_of(*, point: Sequence[float] | None, geojson: Mapping[str, Any] | None
         RequestError: There is not exactly one of them, or the GeoJSON has several features.
     """
     if (point is None) == (geojson is None):
-        raise RequestError("give point or geojson", field="series")
+        raise RequestError(
+            "give point or geojson, not both" if geojson is not None else "give point or geojson",
+            field="series",
+        )
     if point is None:
         check_one_feature(geojson, field="geojson")
         return geojson
