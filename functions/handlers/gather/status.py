@@ -46,7 +46,9 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     def limit(id_: str) -> dict[str, Any]:
         workers, most = read_count(app, "workers"), plane.settings.limits.get("workers")
         if most is not None and workers > most:
-            raise RequestError(f"this deployment's setting max_workers allows {most:,} at most", field="workers")
+            raise RequestError(
+                f"this deployment's setting max_workers allows {most:,} at most", field="workers"
+            )
         return gathers().limit(id_, workers)
 
     @app.serve("getOpenapi")

@@ -85,12 +85,14 @@ class TableRequest:
         searched = given if isinstance(given, Mapping) else {}
         kind = next((name for name in _SEARCHES if name in searched), "")
         search = searched.get(kind)
-        if not isinstance(search, Mapping) or "assets" in search:
+        has_assets = isinstance(search, Mapping) and "assets" in search
+        if not isinstance(search, Mapping) or (has_assets and {"area", "items"} & search.keys()):
             return parse_sources(given)
         box = features.box()
         lonlat = RasterioProjector().bounds(box, source_crs=features.crs, target_crs=LONLAT)
         area = list(check_box(lonlat, field="features"))
-        return self.values.sources_of(kind, {"area": area, **search})
+        near = {"area": area, **search}
+        return parse_sources({**searched, kind: near}) if has_assets else self.values.sources_of(kind, near)
 
     def to_json(self) -> dict[str, Any]:
         """Return what decides the table, besides the list and the features."""

@@ -1,6 +1,7 @@
 """Small tables that the API answers at once: a series at one place, and one pixel of every file."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from rasterio.warp import transform
 
 from pixel_gather import drill, series
 from pixel_gather.core.halt import HALTED_KEY, halt_content
+from pixel_gather.features.catalog.catalog import make_catalog
+from scenes.scenes import item
 from support.table_service import HREFS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -116,6 +119,37 @@ def test_wrong_queries_name_the_parameter(
 
     assert (code, problem["field"]) == (422, field), problem
     assert not service.machine.found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given"),
+    [
+        ("POST", "/series", {"point": [1, 2], "geojson": {}, "sources": LIST}),
+        ("POST", "/tables", {"points": LIST, "zones": LIST, "sources": LIST}),
+        ("GET", "/drill", {"point": "1,2", "pixel": "1,2", "list": LIST}),
+    ],
+)
+def test_two_places_are_told_to_be_one_too_many(
+    service: Service, method: str, path: str, given: dict[str, Any]
+) -> None:
+    """Unlike none, for which the same fields are named."""
+    code, problem = service.do(method, path, **(given if method == "GET" else {"body": given}))
+
+    assert code == 422
+    assert ", not both" in problem["detail"]
+
+
+def test_a_catalog_is_searched_around_the_place(service: Service, tmp_path: Path) -> None:
+    """A series has no window, so the place says where scenes are looked for, if assets are named, too."""
+    make_catalog([item("a")], to=tmp_path / "here.parquet")
+    for file in tmp_path.iterdir():
+        service.machine.s3.upload_file(str(file), "sources", file.name)
+    catalog = {"file": "s3://sources/here.parquet", "assets": ["red"]}
+
+    code, problem = service.do("POST", "/series", {"point": [-170, 80], "sources": {"catalog": catalog}})
+
+    assert (code, problem["field"]) == (422, "sources.catalog")
+    assert "no scene was found" in problem["detail"]
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,9 @@ class Executions:
             )
         before: int = run["maxConcurrency"]
         if workers > before and (why := may_raise()) is not None:
-            raise RequestError(f"it has {counted(before, 'worker')}, and gets no more now: {why}", field="workers")
+            raise RequestError(
+                f"it has {counted(before, 'worker')}, and gets no more now: {why}", field="workers"
+            )
         self.looks.forget(id_)
         with aws_errors_in_words():
             self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
