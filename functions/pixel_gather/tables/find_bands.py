@@ -52,7 +52,7 @@ class BandFinder:
             return BandOf(self.first, self._number_of(base, number, field))
         raise RequestError(
             f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant by "
-            f"--bands {base}=NAME",
+            f"bands: {{{base}: NAME}} (--bands {base}=NAME)",
             field=field,
         )
 
@@ -61,7 +61,7 @@ class BandFinder:
         if found is None:
             raise RequestError(
                 f"the list has no column band to find {base} in; write b1, b2, ... for bands of its files, "
-                f"or --bands {base}=b4",
+                f"or bands: {{{base}: b4}} (--bands {base}=b4)",
                 field=field,
             )
         return found
