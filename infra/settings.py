@@ -33,7 +33,8 @@ _SIGNER: Final = re.compile(r"planetary-computer|earthdata")
 _SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
-_IS_FREE: Final = "a name that no other S3 bucket has"
+_IS_BUCKET: Final = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, hyphens and dots"
+_IS_FREE: Final = f"{_IS_BUCKET}, and no other bucket's name"
 _IS_KMS_KEY: Final = "the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/..."
 _FIGURE: Final = re.compile("|".join(MEASURABLE))
 _TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
@@ -460,7 +461,7 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
         raise SettingsError(key, value, f"an object with a name and, where needed, {', '.join(known[1:])}")
     fields = Context(lambda name: value.get(name.rpartition(".")[2]))
     bucket = SourceBucket(
-        name=matching(f"{key}.name", value["name"], pattern=_BUCKET, expected="the name of an S3 bucket"),
+        name=matching(f"{key}.name", value["name"], pattern=_BUCKET, expected=_IS_BUCKET),
         region=fields.text(f"{key}.region", None, pattern=_REGION, expected="a Region: eu-central-1"),
         requester_pays=fields.truth(f"{key}.requester_pays", default=False),
         unsigned=fields.truth(f"{key}.unsigned", default=False),

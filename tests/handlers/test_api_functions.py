@@ -260,6 +260,13 @@ REFUSED = (
         "sources.hrefs.0",
         "https:// is not read",
     ),
+    Refused(
+        "web",
+        REQUEST | {"sources": ["http://data.example.org/a.tif"]},
+        422,
+        "sources.hrefs.0",
+        "setting https_hosts",
+    ),
     Refused("stdin", REQUEST | {"sources": "-"}, 422, "sources.list", "upload the list"),
     Refused("list", REQUEST | {"sources": "s3://other/list.csv"}, 422, "sources.list", "other"),
     Refused(

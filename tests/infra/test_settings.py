@@ -81,6 +81,15 @@ def test_more_workers_than_the_account_runs_are_refused_with_what_it_runs() -> N
         settings_of(account_concurrency="10", max_workers="9")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("array_bucket", "UP"), ("source_buckets", [{"name": "My_Bucket"}])]
+)
+def test_wrong_names_of_buckets_are_told_what_a_name_may_have(key: str, value: Any) -> None:
+    """Capitals are the usual mistake."""
+    with pytest.raises(SettingsError, match="should be the name of an S3 bucket: 3 to 63 lower-case letters"):
+        settings_of(**{key: value})
+
+
 WRONG: tuple[tuple[str, Any], ...] = (
     ("stage", "Main"),
     ("stage", "a-name-of-more-than-20-letters"),

@@ -174,7 +174,11 @@ def _canonical(text: str, policy: HrefPolicy) -> str:
     if scheme not in policy.schemes:
         if scheme in BUCKET_SCHEMES and "file" not in policy.schemes:
             raise ValueError(_not_on_aws(_from_bucket(scheme, rest, IN_PROCESS)))
-        raise ValueError(f"{scheme}:// is not read here; write one of {_list(policy.schemes)}")
+        is_of_web = scheme in _DEFAULT_PORTS and policy.hosts is not None
+        web = "; https:// is read of the hosts that the deployment's setting https_hosts names"
+        raise ValueError(
+            f"{scheme}:// is not read here; write one of {_list(policy.schemes)}{web if is_of_web else ''}"
+        )
     if scheme in BUCKET_SCHEMES:
         return _from_bucket(scheme, rest, policy)
     if scheme == "file":
