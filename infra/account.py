@@ -33,7 +33,9 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
         return ""
     try:
         # boto3 knows AWS_DEFAULT_REGION alone; the CDK asks AWS_REGION first
-        session = boto3.Session(profile_name=options.profile, region_name=os.environ.get("AWS_REGION") or None)
+        session = boto3.Session(
+            profile_name=options.profile, region_name=os.environ.get("AWS_REGION") or None
+        )
         client = session.client("lambda", config=_QUICK)
         return f"{_KEY}={concurrency(client, stack=f'PixelGather-{_stage(options, folder)}')}"
     except (BotoCoreError, ClientError) as error:

@@ -808,7 +808,7 @@ def test_limit_says_why_it_cannot_be_set(
 
 def test_limit_takes_gathers_only() -> None:
     """Ids of tables and rankings are refused with what to do instead."""
-    with pytest.raises(RequestError, match="^id: limit takes gathers only.*cancel it"):
+    with pytest.raises(RequestError, match=r"^id: limit takes gathers only.*cancel it"):
         gathers(FakeStepFunctions()).limit("ranking-0123456789abcdef", 5)
     with pytest.raises(GatherNotFoundError, match="there is no gather 0123"):
         gathers(FakeStepFunctions()).limit("0123456789abcdef", 5)

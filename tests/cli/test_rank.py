@@ -205,7 +205,7 @@ WRONG = {
     "LIST --by B4 --dry-run --deployed": "--dry-run: it is computed on this machine",
     "--by ndvi": "rank: give one of LIST, --catalog and --stac",
     "LIST --by 'nir ++'": "by: position 7: it ends where",
-    "LIST --by ndvi": "no band nir; it has B4, B5; say which one is meant by bands: {nir: NAME} (--bands nir=NAME)",
+    "LIST --by ndvi": "no band nir; it has B4, B5; say which one is meant by bands: {nir: NAME} (--bands ",
     "LIST --by B4 --mask scl": "--mask: 'scl' is not BAND:3,8,9",
     "LIST --by B4 --bands red": "--bands: 'red' is not such as",
     "LIST --by B4 --precision fine": "precision: it is 'fine'",

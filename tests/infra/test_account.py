@@ -57,15 +57,20 @@ def test_stack_that_is_deployed_is_asked_about(
 
 def test_region_of_aws_region_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CDK deploys there, too, whatever the older variable says."""
-    asked: list[str] = []
-    monkeypatch.setattr(account, "concurrency", lambda client, stack: asked.append(client.meta.region_name))
+    regions: list[str] = []
+
+    def ask(client: Any, *, stack: str) -> int:
+        regions.append(f"{client.meta.region_name} {stack}")
+        return 10
+
+    monkeypatch.setattr(account, "concurrency", ask)
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
 
     account.main(["synth"], folder=tmp_path)
 
-    assert asked == ["eu-north-1"]
+    assert regions == ["eu-north-1 PixelGather-main"]
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def _check_periods(request: GatherRequest) -> None:
 
 
 def _wrong_in_cron(every: str) -> str | None:
-    """Return what EventBridge Scheduler would not take in a cron expression; None if it is right, or a rate."""
+    """Return what EventBridge Scheduler would not take in a cron expression; None if it is right."""
     if not every.startswith("cron"):
         return None
     given = every.removeprefix("cron(").removesuffix(")").split()

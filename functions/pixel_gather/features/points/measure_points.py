@@ -55,7 +55,9 @@ class PointTable:
     def checked(self, features: Features) -> Features:
         """Return the points; see `TableKind`."""
         if features.geometries is not None:
-            raise RequestError("these are no points: polygons are zones (pixel-gather zones)", field="features")
+            raise RequestError(
+                "these are no points: polygons are zones (pixel-gather zones)", field="features"
+            )
         return features
 
     @contextmanager

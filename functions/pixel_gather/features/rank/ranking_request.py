@@ -165,7 +165,8 @@ class RankingRequest:
         """
         if unknown := given.keys() - set(_FIELDS):
             raise RequestError(
-                f"there is no such field; a ranking takes scenes or sources, limits, check_kept, {', '.join(_FIELDS)}",
+                "there is no such field; a ranking takes scenes or sources, limits, check_kept, "
+                f"{', '.join(_FIELDS)}",
                 field=str(min(unknown, key=str)),
             )
         area = given.get("area") or {}
