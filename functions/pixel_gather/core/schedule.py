@@ -50,7 +50,7 @@ _EVERY: Final = re.compile(r"rate\([1-9]\d{0,4} (minute|hour|day)s?\)|cron\([^\s
 _CRON: Final = (
     ("the minutes", range(60), (), "", "0-59"),
     ("the hours", range(24), (), "", "0-23"),
-    ("the day of the month", range(1, 32), (), r"L(-\d+)?|LW|VW", "1-31, ?, L or W"),
+    ("the day of the month", range(1, 32), (), r"L(-([1-9]|[12]\d|30))?|LW|VW", "1-31, ?, L or W"),
     (
         "the month",
         range(1, 13),
@@ -67,7 +67,8 @@ _CRON: Final = (
     ),
     ("the year", range(1970, 2200), (), "", "1970-2199"),
 )
-"""Fields of a cron expression: name, numbers, words, further forms with V for a value, and all in words."""
+"""Fields of a cron expression: name, numbers, words, forms that are a whole field with V for a value, and all
+in words."""
 
 _DAY_US: Final = 86_400_000_000
 _MOST_DAYS: Final = {"day": 1, "month": 31, "year": 366}
@@ -341,14 +342,12 @@ def _wrong_in_cron(every: str) -> str | None:
         return None
     given = every.removeprefix("cron(").removesuffix(")").split()
     for (name, numbers, words, more, said), text in zip(_CRON, given, strict=True):
-        value = f"(?:{'|'.join((*(f'0?{each}' for each in numbers), *words))})"
-        form = re.compile(
-            rf"(\*|{value}(-{value})?)(/[1-9]\d*)?" + (f"|{more.replace('V', value)}" if more else ""),
-            re.IGNORECASE,
-        )
-        is_any = text == "?" and "?" in said
-        if not is_any and not all(form.fullmatch(part) for part in text.split(",")):
-            return f"{name} {text[:20]!r} should be {said}, or these with commas, - and /, or *"
+        value = f"(?:{'|'.join((*(f'0?{n}' if len(str(n)) == 1 else str(n) for n in numbers), *words))})"
+        steps, signs = (r"(/[1-9]\d*)?", "commas, - and /") if "SUN" not in words else ("", "commas and -")
+        whole = re.compile(more.replace("V", value) + (r"|\?" if "?" in said else ""), re.IGNORECASE)
+        part = re.compile(rf"(\*|{value}(-{value})?){steps}", re.IGNORECASE)
+        if not (whole.fullmatch(text) or all(map(part.fullmatch, text.split(",")))):
+            return f"{name} {text[:20]!r} should be {said}, or these with {signs}, or *"
     if [given[2], given[4]].count("?") != 1:
         return "write ? for the day of the month or for the day of the week, and not for both"
     return None
