@@ -578,6 +578,22 @@ def test_plans_of_a_catalog_that_is_not_there_name_it(dry_run: Api) -> None:
     assert "there is no catalog at s3://sources/nosuch.parquet" in problem["detail"]
 
 
+def test_the_deployments_own_catalog_is_no_mistake_of_a_request(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller has not named it, so the problem tells neither a field nor the place."""
+    del s3
+    place = "s3://sources/own.parquet"
+    with cold_start(monkeypatch, "dry_run", PIXEL_GATHER_CATALOG=place) as module:
+        catalog = {"file": place, "assets": ["red"], "area": "all"}
+        request = {"sources": {"catalog": catalog}, "window": "centre"}
+        code, problem = Api(module.app, FakeExecutions()).ask("POST", "/plans", body=request)
+
+    assert code == 503
+    assert "field" not in problem
+    assert "own.parquet" not in json.dumps(problem)
+
+
 def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
     """The problem has the sentence of the plan."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre", "limits": {"files": 7}}

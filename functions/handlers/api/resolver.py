@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # the search function needs no boto3
     from pixel_gather.io.aws.executions import Executions
 
 _DEFAULT_LIMIT: Final = "50"
+_SIGNED: Final = "X-Amz-"
+"""Parameters of a signed address begin with it. API Gateway may hand them on."""
 
 
 class Resolver(APIGatewayRestResolver):
@@ -46,7 +48,9 @@ class Resolver(APIGatewayRestResolver):
         def serve(answer: Callable[P, T]) -> Callable[P, T]:
             @wraps(answer)
             def checked(*args: P.args, **named: P.kwargs) -> T:
-                check_names(self.current_event.query_string_parameters, route.query, what="parameter")
+                given = self.current_event.query_string_parameters or {}
+                named_ones = [each for each, value in given.items() if value and not each.startswith(_SIGNED)]
+                check_names(named_ones, route.query, what="parameter")
                 return answer(*args, **named)
 
             add(checked)

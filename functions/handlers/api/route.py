@@ -84,4 +84,4 @@ def check_names(given: Iterable[str], known: Iterable[str], *, what: str) -> Non
     """
     if unknown := set(given) - set(known):
         taken = ", ".join(sorted(known)) or "none"
-        raise RequestError(f"there is no such {what}; it takes {taken}", field=min(unknown))
+        raise RequestError(f"there is no such {what}; it takes {taken}", field=min(unknown) or "''")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from handlers.deployment.policy import (
     check_index,
@@ -33,6 +33,7 @@ from pixel_gather.io.lists.found_list import found_sources
 from pixel_gather.io.lists.source_list import SourceList, named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.scenes.scene_list import SceneFinder
+from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
 from pixel_gather.io.store.opened_file import Check, open_list_file
 
 _FOR_THE_LIST: Final = 0.75
@@ -98,7 +99,10 @@ async def open_table(
         searched = window or request.rule()
         named = _name_sources(request, deployment, check, found_list, keeps, searched)
         limited = _limit_sources(named.sources, most=request.limits.files)
-        table = SqliteSourceTable(replace(named, sources=limited), check=check)
+        try:
+            table = SqliteSourceTable(replace(named, sources=limited), check=check)
+        except RequestError as error:
+            _blame_own_catalog(error, request, deployment.settings)
         if request.index is not None:
             try:
                 _learn(table, request.index, request.level, deployment, check)
@@ -174,6 +178,19 @@ def _name_sources(
         find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
         check=check,
     )
+
+
+def _blame_own_catalog(error: RequestError, request: GatherRequest, settings: Settings) -> NoReturn:
+    """Raise the error of a search, or what is behind it if the deployment's own catalog is missing.
+
+    The caller has not named that catalog.
+    """
+    asked, behind = request.sources.catalog, error.__cause__
+    while behind is not None and not isinstance(behind, MissingCatalogError):
+        behind = behind.__cause__
+    if behind is not None and asked is not None and asked.file == settings.catalog:
+        raise behind from None
+    raise error
 
 
 def _limit_sources(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:

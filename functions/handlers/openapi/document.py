@@ -127,7 +127,8 @@ def _operation(route: Route) -> Schema:
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": _content(route.body)}
     answers = {str(status): _answer(answer) for status, answer in route.answers.items()}
-    problems = sorted({*route.problems, *_OF_ALL})
+    of_query = () if 400 in route.problems else (422,)  # noqa: PLR2004 # a parameter that there is not
+    problems = sorted({*route.problems, *_OF_ALL, *of_query})
     operation["responses"] = answers | {
         str(status): {"$ref": "#/components/responses/Problem"} for status in problems
     }

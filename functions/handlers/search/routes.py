@@ -42,25 +42,24 @@ _FILTERS: Final = {
     ),
     **_PAGE,
 }
-_STAC: Final = {
+_POINT: Final = {"point": Parameter("Longitude and latitude.")}
+_QUERY: Final = {"query": Parameter("Conditions on properties, by STAC API's query extension, as JSON.")}
+ITEM_SEARCH: Final = {
     **_PLACE,
+    **_POINT,
     **_TIME,
     **_NAMES,
-    "query": Parameter("Conditions on properties, by STAC API's query extension, as JSON."),
+    **_COLLECTIONS,
+    **_QUERY,
+    **{name: _FILTERS[name] for name in ("where", "cloud_below")},
     **_SIZE,
     **_PAGE,
+    "sortby": Parameter("Only -properties.datetime: the newest scenes always come first."),
+    "fields": Parameter("Not heeded: items come whole."),
 }
-ITEM_SEARCH: Final = _STAC | _COLLECTIONS
 """What a search by a query or a body takes."""
 
-_SCENES: Final = {
-    **_PLACE,
-    "point": Parameter("Longitude and latitude."),
-    **_NAMES,
-    **_COLLECTIONS,
-    **_SIZE,
-    **_FILTERS,
-}
+_SCENES: Final = _PLACE | _POINT | _NAMES | _COLLECTIONS | _QUERY | _SIZE | _FILTERS
 _OF_AREA: Final = {
     "Link": Parameter('Address of the next page, as <ADDRESS>; rel="next". It is missing on the last page.'),
     "Pixel-Gather-Not-Listed": Parameter(
@@ -104,7 +103,7 @@ ROUTES: Final = (
         "getArea",
         "Links of the images of an area.",
         "Hrefs",
-        query=_CORNERS | _FILTERS,
+        query=_CORNERS | _NAMES | _COLLECTIONS | _QUERY | _FILTERS,
         headers=_OF_AREA,
     ),
     _route("/scenes", "getScenes", "Scenes with their time, box, clouds and links.", "Scenes", query=_SCENES),
@@ -130,7 +129,13 @@ ROUTES: Final = (
         "getCollections",
         "The catalog's collections.",
         "StacCollections",
-        query={"limit": Parameter("Not needed: all collections come at once.", {"type": "integer"})},
+        query={
+            "limit": Parameter("Not heeded: all collections come at once.", {"type": "integer"}),
+            **{
+                name: Parameter("Not heeded: clients choose among the collections themselves.")
+                for name in ("bbox", "datetime", "q")
+            },
+        },
     ),
     _route("/collections/{name}", "getCollection", "One collection.", "StacCollection"),
     _route(
@@ -139,7 +144,7 @@ ROUTES: Final = (
         "Scenes of one collection.",
         "StacItems",
         media_type=GEOJSON,
-        query=_STAC,
+        query=ITEM_SEARCH,
     ),
     _route("/collections/{name}/items/{item}", "getItem", "One scene.", "StacItem", media_type=GEOJSON),
 )

@@ -22,6 +22,12 @@ _DEFAULT_LIMIT: Final = 100
 _RFC_3339: Final = re.compile(
     r"(\.\.)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
 )
+_NEWEST_FIRST: Final = (
+    *("-properties.datetime", "-datetime"),
+    *([{"field": name, "direction": "desc"}] for name in ("properties.datetime", "datetime")),
+)
+"""The order of every answer, as a query or a body asks for it."""
+
 _CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
 
 
@@ -62,6 +68,12 @@ def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
             "period, and .. for an open end",
             field="datetime",
         )
+    if given.get("sortby") not in (None, *_NEWEST_FIRST):
+        raise RequestError(
+            "the newest scenes come first, and there is no other order: write -properties.datetime, or leave "
+            "it out",
+            field="sortby",
+        )
     return _query(given, _area(given))
 
 
@@ -74,11 +86,12 @@ def body_query(body: object, *, known: Iterable[str]) -> Mapping[str, Any]:
     """
     if not isinstance(body, Mapping):
         raise RequestError("write a JSON object", field="body")
-    check_names(body, known, what="field")
+    given = {name: value for name, value in body.items() if value is not None}
+    check_names(given, known, what="field")
     for name in ("bbox", "ids", "collections"):
-        if isinstance(body.get(name), str):
+        if isinstance(given.get(name), str):
             raise RequestError("write an array", field=name)
-    return {name: value for name, value in body.items() if value is not None}
+    return given
 
 
 def parse_limit(given: Mapping[str, Any]) -> int:

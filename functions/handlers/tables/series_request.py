@@ -29,6 +29,8 @@ def table_of_series(given: Any) -> dict[str, Any]:
         raise RequestError(f"give point or geojson{both}", field="point")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
     if "geojson" in given:
+        if not isinstance(given["geojson"], Mapping):
+            raise RequestError("write a GeoJSON object", field="geojson")
         check_one_feature(given["geojson"], field="geojson")
         return body | {"zones": given["geojson"], "statistics": "mean", "merge": False}
     point = given["point"]

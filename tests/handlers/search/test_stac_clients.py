@@ -93,6 +93,11 @@ def test_pystac_client_pages_through_everything(root: str, method: str) -> None:
     assert 0 < len(few) < 30
     assert all(each.properties["eo:cloud_cover"] < 50 and 3 <= each.datetime.month <= 9 for each in few)
     assert {each.id for each in client.get_collections()} == {"landsat", "sentinel-2-l2a"}
+    there = client.collection_search(bbox=(100, 0, 101, 1), datetime="2024", q="sentinel")
+    assert [each.id for each in there.collections()] == ["sentinel-2-l2a"]
     assert client.get_collection("landsat").get_item("scene-3").id == "scene-3"
+    assert len(list(client.get_collection("landsat").get_items())) == 100
+    newest = client.search(sortby="-properties.datetime", fields=["id"], max_items=5, method=method)
+    assert [each.id for each in newest.items()] == [each.id for each in found[:5]]
     assert found[0].validate()
     assert client.get_collection("landsat").validate()

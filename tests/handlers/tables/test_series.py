@@ -162,6 +162,8 @@ def test_a_catalog_is_searched_around_the_place(service: Service, tmp_path: Path
         {"point": [1, 2], "sources": LIST, "statistics": "mean"},
         {"point": [1, 2]},
         {"geojson": {"type": "FeatureCollection", "features": [{}, {}]}, "sources": LIST},
+        {"geojson": "s3://sources/fields.geojson", "sources": LIST},
+        {"geojson": None, "sources": LIST},
         [],
     ],
     ids=str,
