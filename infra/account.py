@@ -88,8 +88,11 @@ def _read_context(file: Path) -> dict[str, Any]:
         given = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         sys.exit(f"{file.name} is no JSON: {error}; mend it, or remove it")
-    if not isinstance(given, dict):
-        sys.exit(f'{file.name} should be a JSON object of settings, such as {{"stage": "test"}}')
+    if not isinstance(given, dict) or not isinstance(given.get("context", {}), dict):
+        sys.exit(
+            f"{file.name} should be a JSON object, and its context, if it has one, an object of settings: "
+            '{"context": {"stage": "test"}}'
+        )
     return given
 
 

@@ -384,6 +384,18 @@ def test_submit_of_a_list_without_sources_asks_nobody(
     assert api.asked == []
 
 
+def test_submit_of_rows_says_how_they_are_given(
+    api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stored request would keep only their number."""
+    request = {"sources": [{"href": "s3://b/a.tif"}], "window": "centre"}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+
+    assert run("submit", tmp_path / "request.json") == 2
+    assert "a deployment takes no rows: write them to a list" in capsys.readouterr().err
+    assert api.asked == []
+
+
 def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that the deployment has is not uploaded again, also from standard input."""
     api.on("POST /v1/lists", {"href": "s3://control/lists/x.list", "upload": None})

@@ -89,7 +89,12 @@ def test_nobody_is_asked_where_it_is_said(arguments: list[str], context: Any, tm
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [('{"stage": ', "cdk.context.json is no JSON: .*line 1"), ("[]", "a JSON object")]
+    ("content", "says"),
+    [
+        ('{"stage": ', "cdk.context.json is no JSON: .*line 1"),
+        ("[]", "a JSON object"),
+        ('{"context": null}', "context"),
+    ],
 )
 def test_file_of_settings_that_cannot_be_read_is_named(content: str, says: str, tmp_path: Path) -> None:
     """One sentence, and no traceback."""

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather_cli.deployment.list_upload import with_list_uploaded
+from pixel_gather_cli.deployment.list_upload import check_no_rows, with_list_uploaded
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import state_text
 from pixel_gather_cli.deployment.watching import watch, watch_options
@@ -56,7 +56,9 @@ def submit_command(
     pixel-gather submit --sources list.txt --tile centre --watch
     """
     target = Target.taken_from(options)
-    request = _with(request_of(options), name=name, workers=workers, failed_shards=failed_shards)
+    given = request_of(options)
+    check_no_rows(given.sources)
+    request = _with(given, name=name, workers=workers, failed_shards=failed_shards)
     deployment = open_deployment(target)
     answer = deployment.submit(with_list_uploaded(request, deployment), force=force)
     if is_watched:

@@ -43,6 +43,19 @@ _LOOKED_AT: Final = 1000
 """So many sources of a list are checked before it is uploaded. The plan checks all."""
 
 
+def check_no_rows(sources: Sources) -> None:
+    """Refuse rows that stand in a request: a stored one would keep only their number.
+
+    Raises:
+        RequestError: There are some.
+    """
+    if sources.rows is not None:
+        raise RequestError(
+            "a deployment takes no rows: write them to a list, and name it by sources (--sources)",
+            field="sources",
+        )
+
+
 def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> GatherRequest:
     """Return the request with its list file, chips and index uploaded, if they are on this machine.
 
