@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, override
 
 import numpy as np
@@ -26,7 +27,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
-from pixel_gather.engine import commit_shard, publish, row_claim
+from pixel_gather.engine import commit_shard, new_rows, publish, row_claim
 from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
@@ -263,7 +264,7 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
 
     assert report is not None
     assert [each[:72] for each in report.warnings] == [
-        "1 scene of the cube lacks a band that the list has now, such as s3://b/2"
+        "1 scene of the cube lacked a band that the list has, such as s3://b/2. E"
     ]
     cube = grown.open()
     assert cube["scene"].values.tolist() == ["S0", "S1", "S2", "S1"]
@@ -274,6 +275,26 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
     ]
     assert grown.append(scenes("nr", "nr", "n")) is None
     assert grown.append(scenes("nr", "nr")) is None
+
+
+@pytest.mark.parametrize("bands", [(), ("nir", "red")])
+def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) -> None:
+    """It is that of an append that was not committed. Whole batches of it are beyond the cube's rows."""
+    columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+    n_slots = max(len(bands), 1)
+    shape = (2,) if not bands else (2, n_slots)
+    batch = {
+        "href": np.array([f"s3://b/{n}" for n in range(2 * n_slots)], object).reshape(shape),
+        "scene": np.array(["S0", "S1"], object),
+    }
+    base = SimpleNamespace(
+        template=SimpleNamespace(columns=columns), append=SimpleNamespace(first_row=1), rows=[batch, batch]
+    )
+
+    hrefs, known = new_rows._read_known(base)  # type: ignore[arg-type] # what it needs of it
+
+    assert hrefs == set(batch["href"][:1].ravel().tolist())
+    assert known == {"S0": frozenset()}
 
 
 def test_several_measurements_grow_together() -> None:

@@ -395,6 +395,8 @@ def test_plan_cube_refuses_bands_of_several_sizes() -> None:
             RequestError, match="band red are 10 wide and those of band nir 20, so the windows"
         ):
             planned(reader_of(a=A, c=coarse), table, window=of_pixels)
+    for near in ({"transform": UTM.scaled(1.01, 1.01)}, {"transform": None}, {"crs": None}):
+        planned(reader_of(a=A, c=FakeImage(pixels=A, header=near)), table, window={"pixels": [0, 0, 4, 4]})
     with pytest.raises(RequestError, match="name one band only"):
         planned(reader_of(a=A, c=coarse), table, bands=[1, 2])
 

@@ -117,10 +117,9 @@ def _leave_out_known(
         )
     if not completed:
         return replace(whole, kept=kept)
-    lack = "lacks" if len(completed) == 1 else "lack"
     note = (
-        f"{counted(len(completed), 'scene')} of the cube {lack} a band that the list has now, such as "
-        f"{completed[0].href}. Each is appended as a row of its own, beside the row without the band"
+        f"{counted(len(completed), 'scene')} of the cube lacked a band that the list has, such as "
+        f"{completed[0].href}. Each became a row of its own, beside the row without the band"
     )
     return replace(whole, kept=kept, own_notes=(note,))
 
@@ -145,7 +144,8 @@ def _read_known(base: Base) -> tuple[set[str], dict[str, frozenset[int]]]:
 
 def _by_slot(values: np.ndarray[Any, Any]) -> list[list[str]]:
     """Return the values of each row as a list: one for each slot, or one for the row."""
-    return cast("list[list[str]]", values.reshape(len(values), -1).tolist())
+    rows = values.tolist()
+    return [[each] for each in rows] if values.ndim == 1 else cast("list[list[str]]", rows)
 
 
 def _late_band(row: CubeRow, hrefs: set[str], scenes: Mapping[str, frozenset[int]]) -> Source | None:

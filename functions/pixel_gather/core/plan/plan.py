@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +73,9 @@ _LARGE_SHARE: Final = 16
 
 _LARGE_WINDOW: Final = 2**20
 """Windows of up to this many pixels may be any number of times larger than their sources."""
+
+_SAME_WIDTH: Final = 0.05
+"""Share by which widths of pixels may differ that are meant to be the same: those of overviews do."""
 
 _MOST_TIMES_SOURCE: Final = 16
 _S3: Final = "s3://"
@@ -147,7 +151,7 @@ async def plan_cube(
     if grid is not None:
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
-    if grid is None and request.windows is None:
+    if grid is None and request.windows is None and template is None:
         _check_one_resolution(slots)
     _check_window(drafts, request.limits)
 
@@ -677,10 +681,10 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
 
 def _check_one_resolution(slots: Sequence[SourceSlot]) -> None:
     """Refuse windows of one size in pixels that are of different sizes on the ground."""
-    first = slots[0]
-    for slot in slots[1:]:
+    placed = [each for each in slots if each.grid.crs is not None and each.grid.transform is not None]
+    for first, slot in pairwise(placed):
         widths = _pixel_width(first), _pixel_width(slot)
-        if first.grid.crs == slot.grid.crs and not math.isclose(*widths, rel_tol=1e-6):
+        if first.grid.crs == slot.grid.crs and not math.isclose(*widths, rel_tol=_SAME_WIDTH):
             raise RequestError(
                 f"pixels of band {first.name} are {widths[0]:g} wide and those of band {slot.name} "
                 f"{widths[1]:g}, so the windows would show different places: gather bands of different "
