@@ -113,6 +113,7 @@ def test_longitudes_go_around_the_earth(
     )
 
     assert gathered.report.n_failed == 0
+    assert not any("takes few of the pixels" in each for each in gathered.report.warnings)
     assert (opened(tmp_path / "cube")["valid_fraction"].values == 1).all()
     check_equals_gdal(tmp_path / "cube", files, crs, resampling=resampling, missing=-1)
 

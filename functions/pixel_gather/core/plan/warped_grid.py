@@ -201,6 +201,10 @@ class Warp:
     covers: bool
     """Whether the lines lie on the source wholly, by the middles of the pixels at their edges."""
 
+    gap: int = 0
+    """Columns in the middle of ``below`` that nothing is taken from, as the window lies on both ends of a
+    source that goes around the Earth."""
+
     @property
     def window(self) -> Window | None:
         """The pixels to read; None if there are none."""
@@ -209,7 +213,8 @@ class Warp:
     @property
     def share(self) -> float:
         """Pixels of the source for each pixel of the grid."""
-        return self.below.n_pixels / (self.target.width * (self.lines[1] - self.lines[0]))
+        n_taken = (self.below.width - self.gap) * self.below.height
+        return n_taken / (self.target.width * (self.lines[1] - self.lines[0]))
 
     @property
     def size_on_target(self) -> tuple[int, int]:
@@ -250,7 +255,14 @@ def lay_warp(
         lines=(start, stop),
         below=_around(cols[there], rows[there]) if there.any() else NOWHERE,
         covers=bool(inside.all()),
+        gap=_gap(cols[there], own.width),
     )
+
+
+def _gap(cols: Floats, width: int) -> int:
+    """Return how many columns between places on both ends of a source have none; 0 if they lie together."""
+    widest = float(np.diff(np.sort(cols)).max(initial=0))
+    return int(widest) if widest > width / 2 else 0
 
 
 def _reaches(own: Grid, target: Grid, projector: Projector) -> bool:
