@@ -427,7 +427,7 @@ def _schedule(key: str, value: object, *, hosts: frozenset[str]) -> Schedule:
         raise SettingsError(f"{key}.request", value["request"], "an object")
     try:
         schedule = Schedule(**value)
-        schedule.check_search(hosts)
+        schedule.check_new(hosts)
     except RequestError as error:
         raise SettingsError(key, value["name"], f"a schedule that can run: {error}") from error
     return schedule

@@ -16,6 +16,9 @@ REQUEST: dict[str, Any] = {
 }
 
 
+HOSTS = frozenset({"stac.example.org"})
+
+
 def us(text: str) -> int:
     """Return a moment in microseconds."""
     return parse_period(text).start_us
@@ -28,16 +31,16 @@ def schedule(**changes: Any) -> Schedule:
 
 def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
     """A catalog, or a file of items, has none."""
-    schedule().check_search(frozenset({"stac.example.org"}))
+    schedule().check_new(frozenset({"stac.example.org"}))
     with pytest.raises(
         RequestError, match=r"^request\.sources\.stac\.api: the host stac\.example\.org is not"
     ):
-        schedule().check_search(frozenset({"none"}))
+        schedule().check_new(frozenset({"none"}))
 
     own = {"catalog": {"file": "s3://b/c.parquet", "assets": ["red"]}, "stac": None}
     items = {"stac": {"items": "s3://b/items.json", "api": None, "assets": ["red"]}}
     for sources in (own, items):
-        schedule(request=REQUEST | {"sources": sources}).check_search(frozenset())
+        schedule(request=REQUEST | {"sources": sources}).check_new(frozenset())
 
 
 def test_an_address_with_a_key_is_refused_before_the_first_tick() -> None:
@@ -45,7 +48,7 @@ def test_an_address_with_a_key_is_refused_before_the_first_tick() -> None:
     stac = REQUEST["sources"]["stac"] | {"api": "https://stac.example.org/v1?key=1"}
 
     with pytest.raises(RequestError, match=r"^request\.sources\.stac\.api: .* without a query"):
-        schedule(request=REQUEST | {"sources": {"stac": stac}}).check_search(frozenset({"stac.example.org"}))
+        schedule(request=REQUEST | {"sources": {"stac": stac}}).check_new(frozenset({"stac.example.org"}))
 
 
 def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
@@ -166,7 +169,7 @@ def test_event_holds_the_schedule_and_the_ticks_name_is_its_own() -> None:
 def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], message: str) -> None:
     """Nothing is left to fail at night."""
     with pytest.raises(RequestError, match=message):
-        schedule(**changes)
+        schedule(**changes).check_new(HOSTS)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +181,14 @@ def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], messa
 )
 def test_schedule_takes_what_eventbridge_scheduler_takes(every: str) -> None:
     """Lists, ranges, steps, names, the last day, the nearest weekday and the first Monday."""
-    assert schedule(every=every).every == every
+    schedule(every=every).check_new(HOSTS)
+
+
+def test_a_tick_does_not_ask_again_whether_its_schedule_is_right() -> None:
+    """EventBridge Scheduler has taken it, and our check may be stricter."""
+    event = schedule(every="cron(/5 6 * * ? *)").event("2026-11-22T06:00:00Z")
+
+    assert Schedule.of_event(event).every == "cron(/5 6 * * ? *)"
 
 
 @pytest.mark.parametrize("name", ["schedule", "every", "request", "tick"])

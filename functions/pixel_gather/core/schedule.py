@@ -105,8 +105,6 @@ class Schedule:
                 f"it is {self.every[:80]!r}; write rate(1 day), rate(6 hours) or cron(0 6 * * ? *)",
                 field="schedule.every",
             )
-        if (wrong := _wrong_in_cron(self.every)) is not None:
-            raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
         days = self.overlap_days
         if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= _MOST_OVERLAP_DAYS:
             raise RequestError(
@@ -159,15 +157,21 @@ class Schedule:
             raise RequestError("name the cube that grows", field="request.output.append_to")
         return named.removesuffix(".zarr")
 
-    def check_search(self, hosts: frozenset[str]) -> None:
-        """Refuse a search that the deployment would not make. Each tick would fail.
+    def check_new(self, hosts: frozenset[str]) -> None:
+        """Refuse what would fail later, before a schedule is added.
+
+        That is a cron expression that EventBridge Scheduler does not take, and a search that the deployment
+        would not make. A schedule that is there is not asked again.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
 
         Raises:
-            RequestError: The host is not one of these, or the address has a query, which may hold a key.
+            RequestError: The expression is wrong, the host is not one of these, or the address has a query,
+                which may hold a key. The message names the field.
         """
+        if (wrong := _wrong_in_cron(self.every)) is not None:
+            raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
         stac = self.request["sources"].get("stac") or {}
         api = stac.get("api")
         check_deployed_search(

@@ -67,7 +67,7 @@ class DeployedSchedules:
                 f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
                 field="request",
             )
-        schedule.check_search(frozenset(self._output("CatalogHosts").split(",")))
+        schedule.check_new(frozenset(self._output("CatalogHosts").split(",")))
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(
