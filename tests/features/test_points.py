@@ -270,6 +270,8 @@ def test_a_table_of_something_else_is_not_replaced(folder: Path, tmp_path: Path)
     (tmp_path / "other.parquet").write_bytes(kept)
     with pytest.raises(RequestError, match="no table of ours: choose another name"):
         points(place, hrefs, to=tmp_path / "other.parquet", crs=CRS)
+    to.unlink()
+    assert points(place, hrefs[:1], **how).n_images == 1
 
 
 def test_a_wide_table_tells_how_many_values_it_lacks(folder: Path, tmp_path: Path) -> None:

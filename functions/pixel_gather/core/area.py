@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
@@ -305,7 +306,7 @@ def _check_position(position: Sequence[object], field: str) -> None:
 
 def finite(value: object) -> float | None:
     """Return a number as a float; None for anything else, and for one that is too large or not finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
         found = float(value)

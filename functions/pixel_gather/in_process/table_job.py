@@ -30,7 +30,7 @@ from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
-from pixel_gather.tables.table_receipt import Written, side_path
+from pixel_gather.tables.table_receipt import Written, side_path, staged_path
 from pixel_gather.tables.table_request import TableRequest, about_of
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 from pixel_gather.version import __version__
@@ -141,6 +141,8 @@ class TableJob:
             RequestError: There is another one.
             StoreError: There is a table whose receipt cannot be read.
         """
+        if not to.exists() and not staged_path(to).exists():
+            return  # somebody may have removed a table and forgotten the files beside it
         if side_path(to, "images").exists():
             there = BaseTable.of_images(to).receipt
             ours = json.loads(json.dumps(self.about))
@@ -150,7 +152,7 @@ class TableJob:
                     "choose another name, or add what it lacks (--append-to)",
                     field="to",
                 )
-        elif to.exists():
+        else:
             raise RequestError(
                 f"{to} is there already, and no table of ours: choose another name", field="to"
             )

@@ -214,7 +214,7 @@ def draft_slot(
                 headers,
                 errors,
                 nodata=nodata,
-                default_nodata=request.nodata,
+                default_nodata=nodata if request.masked or warps else request.nodata,
                 values=request.values,
                 reduced_by=reduced_by,
             ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Final
 
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
@@ -52,7 +53,7 @@ class SearchCriteria:
         """
         if sum(each is not None for each in (bbox, point, geojson)) > 1:
             raise RequestError("give one of bbox, point and geojson", field="area")
-        if not isinstance(most, int) or most < 1:
+        if not isinstance(most, Integral) or most < 1:
             raise RequestError(f"it is {most!r}; write a number of scenes above 0", field="most")
         for name, given in (("collections", collections), ("ids", ids)):
             if isinstance(given, str):
