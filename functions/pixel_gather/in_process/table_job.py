@@ -141,9 +141,8 @@ class TableJob:
             RequestError: There is another one.
             StoreError: There is a table whose receipt cannot be read.
         """
-        if not to.exists() and not staged_path(to).exists():
-            return  # somebody may have removed a table and forgotten the files beside it
-        if side_path(to, "images").exists():
+        is_there = to.exists() or staged_path(to).exists()  # else somebody has removed the table alone
+        if is_there and side_path(to, "images").exists():
             there = BaseTable.of_images(to).receipt
             ours = json.loads(json.dumps(self.about))
             if there["appends"] or any(there[name] != told for name, told in ours.items()):
@@ -152,7 +151,7 @@ class TableJob:
                     "choose another name, or add what it lacks (--append-to)",
                     field="to",
                 )
-        else:
+        elif to.exists():
             raise RequestError(
                 f"{to} is there already, and no table of ours: choose another name", field="to"
             )
