@@ -176,7 +176,7 @@ def test_scenes_that_the_cube_has_are_left_out() -> None:
 
     def listed(*made: CubeRow) -> FakeTable:
         columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
-        return FakeTable(made, columns=columns, digest=f"{len(made)}".ljust(64, "0"))
+        return FakeTable(made, columns=columns, digest=f"{len(made)}".ljust(64, "x"))
 
     grown = place()
     grown.gather(listed(scene(0, "A"), scene(1, "B")))
@@ -255,7 +255,7 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
             for n, bands in enumerate(bands_of)
         )
         columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
-        digest = "-".join(bands_of).ljust(64, "0")
+        digest = "-".join(bands_of).ljust(64, "x")
         return FakeTable(made, bands=("nir", "red"), columns=columns, digest=digest)
 
     grown = place()
@@ -312,7 +312,7 @@ def test_several_measurements_grow_together() -> None:
             for n in numbers
         )
         columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
-        digest = "-".join(map(str, numbers)).ljust(64, "0")
+        digest = "-".join(map(str, numbers)).ljust(64, "x")
         return FakeTable(made, bands=("red", "nir"), columns=columns, digest=digest)
 
     grown, whole = place(), place()

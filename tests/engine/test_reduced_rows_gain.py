@@ -33,7 +33,7 @@ def scenes(*numbers: int, group: int | None = None) -> FakeTable:
         CubeRow(time_us=None, sources=(Source(href=f"s3://b/{n}", columns={GROUP.name: of_image}),))
         for n, of_image in zip(numbers, groups, strict=True)
     ]
-    return FakeTable(rows, columns=(GROUP,), digest="-".join(map(str, numbers)).ljust(64, "0"))
+    return FakeTable(rows, columns=(GROUP,), digest="-".join(map(str, numbers)).ljust(64, "x"))
 
 
 def place(

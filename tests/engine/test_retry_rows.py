@@ -183,7 +183,7 @@ def test_only_the_failed_source_of_a_row_is_read() -> None:
         )
         for n in range(3)
     )
-    table = FakeTable(made, bands=("a", "b"), digest="two".ljust(64, "0"))
+    table = FakeTable(made, bands=("a", "b"), digest="two".ljust(64, "x"))
     grown = place(6)
     grown.gather(table)
     before = grown.open()["a"].values

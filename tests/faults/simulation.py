@@ -186,10 +186,10 @@ class Product:
 
     def table(self, first: int, stop: int, digest: str) -> "Table":
         """Return the list of some rows, or of some chips."""
-        digest = digest.ljust(64, "0")
+        digest = digest.ljust(64, "x")
         if self.has_chips:
             return ChipTable(
-                table=table_of(*self.hrefs, digest="images".ljust(64, "0")), chips=_chips(first, stop)
+                table=table_of(*self.hrefs, digest="images".ljust(64, "x")), chips=_chips(first, stop)
             )
         if self.is_reduced:
             scenes = [

@@ -257,11 +257,12 @@ def test_a_table_of_something_else_is_not_replaced(folder: Path, tmp_path: Path)
     kept = to.read_bytes()
 
     assert points(place, hrefs[:2], **how).digest == first.digest
-    for features, sources, more in (
+    others: list[tuple[Any, list[str], dict[str, Any]]] = [
         (place, hrefs, {}),
         ([{"x": LEFT + 2000, "y": TOP - 1000}], hrefs[:2], {}),
         (place, hrefs[:2], {"by": "b1"}),
-    ):
+    ]
+    for features, sources, more in others:
         with pytest.raises(RequestError, match=r"^to: .*t\.parquet is a table of another list"):
             points(features, sources, **how, **more)
     points(place, hrefs, append_to=to, crs=CRS)

@@ -48,7 +48,7 @@ def rows(*numbers: int, digest: str = "") -> FakeTable:
         CubeRow(time_us=n * 1_000_000, sources=(Source(href=f"s3://b/{n}", time_us=n * 1_000_000),))
         for n in numbers
     )
-    return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "0"))
+    return FakeTable(made, has_time=True, digest=(digest or "-".join(map(str, numbers))).ljust(64, "x"))
 
 
 @dataclass(kw_only=True)
