@@ -395,6 +395,17 @@ def test_plan_cube_refuses_bands_of_several_sizes() -> None:
             RequestError, match="band red are 10 wide and those of band nir 20, so the windows"
         ):
             planned(reader_of(a=A, c=coarse), table, window=of_pixels)
+    far = FakeImage(pixels=A, header={"crs": "EPSG:32633"})
+    three = FakeTable(
+        (
+            replace(
+                row, sources=(row.sources[0], Source(href="s3://b/f", band="x", scene="1"), row.sources[1])
+            ),
+        ),
+        bands=("red", "x", "nir"),
+    )
+    with pytest.raises(RequestError, match="band red are 10 wide and those of band nir 20"):
+        planned(reader_of(a=A, c=coarse, f=far), three, window={"pixels": [0, 0, 4, 4]})
     for near in ({"transform": UTM.scaled(1.01, 1.01)}, {"transform": None}, {"crs": None}):
         planned(reader_of(a=A, c=FakeImage(pixels=A, header=near)), table, window={"pixels": [0, 0, 4, 4]})
     with pytest.raises(RequestError, match="name one band only"):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -682,7 +682,7 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
 def _check_one_resolution(slots: Sequence[SourceSlot]) -> None:
     """Refuse windows of one size in pixels that are of different sizes on the ground."""
     placed = [each for each in slots if each.grid.crs is not None and each.grid.transform is not None]
-    for first, slot in pairwise(placed):
+    for first, slot in combinations(placed, 2):
         widths = _pixel_width(first), _pixel_width(slot)
         if first.grid.crs == slot.grid.crs and not math.isclose(*widths, rel_tol=_SAME_WIDTH):
             raise RequestError(
