@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handlers.api.route import check_names
 from handlers.search.scene_answers import NO_COLLECTION
-from pixel_gather.core.area import Area, box_of_corners, check_box
+from pixel_gather.core.area import Area, box_of_corners, check_box, check_pair
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
@@ -150,7 +150,7 @@ def _area(given: Mapping[str, Any]) -> Area | None:
     if boxed is not None:
         return Area(check_box(_numbers(boxed, "bbox"), field="bbox"))
     if point is not None:
-        return Area.of_point(*_pair(_numbers(point, "point")))
+        return Area.of_point(*check_pair(_numbers(point, "point"), field="point"))
     if shaped is None:
         return None
     shape = _decode(shaped, "intersects") if isinstance(shaped, str) else shaped
@@ -192,12 +192,6 @@ def _numbers(given: Any, field: str) -> tuple[float, ...]:
     if not isinstance(parts, list | tuple):
         raise RequestError("write numbers, as an array or with commas between them", field=field)
     return tuple(_to_number(part, field) for part in parts)
-
-
-def _pair(numbers: tuple[float, ...]) -> tuple[float, float]:
-    if len(numbers) != 2:  # noqa: PLR2004 # longitude and latitude
-        raise RequestError("write two numbers: longitude, latitude", field="point")
-    return numbers[0], numbers[1]
 
 
 def _number(given: Mapping[str, str], name: str) -> float:
