@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from pixel_gather.engine.new_chips import choose_chips
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest
+
+_NO_SLOTS: Final = frozenset[int]()
 
 
 def choose_rows(
@@ -135,9 +137,11 @@ def _read_known(base: Base) -> tuple[set[str], dict[str, frozenset[int]]]:
         if has_scenes:
             of_rows = zip(_by_slot(batch["scene"][:left]), _by_slot(batch["href"][:left]), strict=True)
             for names, there in of_rows:
-                lacking = frozenset(slot for slot, href in enumerate(there) if not href)
-                for name in {*names} - {""}:
-                    scenes[name] = scenes.get(name, lacking) & lacking
+                lacking = (
+                    _NO_SLOTS if all(there) else frozenset(at for at, href in enumerate(there) if not href)
+                )
+                for name in filter(None, names):
+                    scenes[name] = scenes[name] & lacking if name in scenes else lacking
         left -= min(len(batch["href"]), left)
     return hrefs, scenes
 

@@ -173,6 +173,9 @@ class _Writer:
         self._times = np.array(
             [NO_TIME if each.time_us is None else each.time_us for each in records] or [NO_TIME]
         )
+        # Images that could not be read, and have no line of a feature, and when those with a time were taken.
+        self._failed = [at for at, each in enumerate(records) if each.status != "ok" and not each.n_lines]
+        self._unread_us = np.sort([each for each in self._times[self._failed] if each != NO_TIME])
         names = [each.name.lower() for each in LineStatus]
         self._codes = {int(each): index for index, each in enumerate(LineStatus)}
         self._statuses = Array(names, DataType.utf8())
@@ -339,30 +342,24 @@ class _Writer:
 
     def _is_near_unread(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each of some features whether it may lie on an image that was not read."""
-        unread = [self._times[index] for index in self._failed()]
         times, tolerance_us = self._features.times_us, self._tolerance_us
-        if not unread or tolerance_us is None or times is None:
-            return np.full(stop - start, bool(unread))
-        known, own = np.sort([each for each in unread if each != NO_TIME]), times[start:stop]
+        if not self._failed or tolerance_us is None or times is None:
+            return np.full(stop - start, bool(self._failed))
+        own = times[start:stop]
         is_known = own != NO_TIME
         around = np.where(is_known, own, 0)
-        first = np.searchsorted(known, around - tolerance_us, side="left")
-        last = np.searchsorted(known, around + tolerance_us, side="right")
+        first = np.searchsorted(self._unread_us, around - tolerance_us, side="left")
+        last = np.searchsorted(self._unread_us, around + tolerance_us, side="right")
         return np.asarray(is_known & (last > first))
-
-    def _failed(self) -> list[int]:
-        """Return the images that could not be read, and have no line of a feature."""
-        return [index for index, each in enumerate(self._records) if each.status != "ok" and not each.n_lines]
 
     def _of_failed(self) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return a line without a feature for each image that could not be read."""
-        failed = self._failed()
-        lines = self._blank(len(failed))
+        lines = self._blank(len(self._failed))
         lines["feature"] = -1
-        for at, index in enumerate(failed):
+        for at, index in enumerate(self._failed):
             lines[at]["status"] = LineStatus[self._records[index].status.upper()]
             lines[at]["reason"] = self._reason_of[index][-1] if self._records[index].reason else -1
-        return np.array(failed, np.int64), lines
+        return np.array(self._failed, np.int64), lines
 
     def _blank(self, n: int) -> Lines:
         lines = np.zeros(n, self._dtype)
