@@ -20,8 +20,8 @@ def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> N
     """Let a running gather have fewer workers, or more, from now on.
 
     Workers that run go on with their shards, and no new one starts above the number. This leaves more of the
-    account to others. It is at most the deployment's max_workers. To spend nothing more, cancel the gather.
-    Tables have no such limit.
+    account to others. The API takes at most the deployment's max_workers; --direct does not know it. To
+    spend nothing more, cancel the gather. Tables have no such limit.
 
     \b
     pixel-gather limit 3f9c2ab417d0e865 --workers 5
