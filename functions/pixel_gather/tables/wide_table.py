@@ -47,9 +47,9 @@ def write_wide(table: Path, to: Path) -> int:
 
 
 def _by_feature(reader: Any, values: list[str]) -> Iterator[tuple[Any, dict[tuple[str, str], float], int]]:
-    """Yield each id, its values by time and name, and how many values more it has.
+    """Yield each id, its first value for each time and name, and how many further values were left out.
 
-    Features of one id become one.
+    Features with the same id become one.
     """
     last: Any = None
     found: dict[tuple[str, str], float] = {}

@@ -124,9 +124,10 @@ def places_on(
 
 
 def _around_the_earth(xs: Floats, own: Grid, projector: Projector) -> Floats:
-    """Return longitudes as a grid counts them, from -180 on or from 0 on: within 180 of its middle.
+    """Shift longitudes by whole turns of 360 degrees, so that they lie within 180 of a grid's middle.
 
-    Others, and those of a grid that goes around the Earth more than once, stay as they are, as in GDAL.
+    GDAL does so, too. Coordinates stay as they are if they are no longitudes, or if the grid goes around the
+    Earth more than once.
     """
     assert own.transform is not None  # noqa: S101 # checked before
     if own.crs is None:
@@ -260,7 +261,10 @@ def lay_warp(
 
 
 def _gap(cols: Floats, width: int) -> int:
-    """Return how many columns between places on both ends of a source have none; 0 if they lie together."""
+    """Return the width of the widest gap between places, in columns of the source.
+
+    Return 0 if the gap is at most half as wide as the source: then the places count as lying together.
+    """
     widest = float(np.diff(np.sort(cols)).max(initial=0))
     return int(widest) if widest > width / 2 else 0
 

@@ -71,9 +71,10 @@ def counted_on(is_valid: Mask, weights: Grid, *, resampling: Resampling, factor:
 
 
 def _rings_of_unknown(factor: float) -> int:
-    """Return by how many of a level's pixels it and all finer ones together may have moved an edge.
+    """Return how far an edge of the data may have moved on a level, in pixels of that level.
 
-    With 2 for each level, in its own pixels, these are 2 + 1 + 1/2 and so on.
+    Each level may move the edge by 2 of its own pixels. The shifts of all finer levels add up: 2 + 1 + 1/2
+    and so on.
     """
     return math.ceil(2 * _RINGS_OF_CUBIC * (1 - 1 / max(factor, 2)))
 
