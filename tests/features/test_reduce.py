@@ -190,8 +190,8 @@ def test_a_line_that_is_there_twice_is_told_to_count_twice(tmp_path: Path) -> No
     plan = make_plan(WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "mean"}})
 
     assert (
-        "1 of 2 lines repeats an earlier source, which is read again and counts again in its row: leave such "
-        "lines out"
+        "1 of 2 lines repeats an earlier source, which is read again and counts twice in the result: leave "
+        "such lines out"
     ) in plan.warnings
 
 
@@ -358,7 +358,7 @@ def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) 
 
     assert contributors(tmp_path / "cube")["status"] == ["unlike", "ok", "ok"]
     assert gathered.report.causes[0].reason.startswith(
-        "it declares no nodata, and the cube's is 0: write nodata: 0 if such pixels of it are missing"
+        "it declares no nodata, and the cube's is 0. If its pixels of 0 are missing, write nodata: 0. If not, "
     )
     for name, first in (("cube", 1), ("given", 0)):
         found = xr.open_zarr(tmp_path / name, mask_and_scale=False)["band_1"].values[0]

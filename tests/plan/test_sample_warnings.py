@@ -124,8 +124,8 @@ def test_scales_of_reduced_scenes_cost_their_sources() -> None:
 
 
 NOT_MIXED = (
-    "the cube has {}. first does not mix them: of sources with another one or none, such as s3://b/{}, "
-    "their status will be unlike. Write values: scaled (--values scaled)"
+    "the cube has {}. The statistic first mixes no nodata values. Sources that declare another one or none, "
+    "such as s3://b/{}, are left out: their status will be unlike. Write values: scaled (--values scaled)"
 )
 EACH_ITS_OWN = "ach marks what is missing in its own source"
 

@@ -551,7 +551,7 @@ def _warnings_of_list(table: SourceTable) -> Iterator[str]:
         return
     verb = "repeats" if n == 1 else "repeat"
     again = (
-        "read again and counts again in its row: leave such lines out"
+        "read again and counts twice in the result: leave such lines out"
         if isinstance(table, ReducedTable)
         else "read and stored again"
     )

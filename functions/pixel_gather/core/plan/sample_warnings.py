@@ -145,8 +145,9 @@ def _what_becomes_of_nodata(
     if nodata is None or nodata != nodata or not others:  # noqa: PLR0124 # NaN
         return f"{cubes}. Each marks what is missing in its own source"
     return (
-        f"{cubes}. {reduced_by} does not mix them: of sources with another one or none, such as "
-        f"{others[0].href}, their status will be unlike. Write values: scaled (--values scaled)"
+        f"{cubes}. The statistic {reduced_by} mixes no nodata values. Sources that declare another one or "
+        f"none, such as {others[0].href}, are left out: their status will be unlike. Write values: scaled "
+        "(--values scaled)"
     )
 
 

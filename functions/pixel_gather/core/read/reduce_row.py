@@ -44,8 +44,8 @@ def refuse_other_numbers(plan: CubePlan, outcomes: Sequence[Outcome]) -> None:
         elif chosen and ours is not None and outcome.nodata != ours and ours == ours:  # noqa: PLR0124
             outcome.status = Status.UNLIKE
             outcome.reason = (
-                f"it declares no nodata, and the cube's is {ours:g}: write nodata: {ours:g} if such pixels "
-                "of it are missing, else values: scaled"
+                f"it declares no nodata, and the cube's is {ours:g}. If its pixels of {ours:g} are missing, "
+                f"write nodata: {ours:g}. If not, write values: scaled"
                 if outcome.nodata is None
                 else f"its nodata is {outcome.nodata:g}, the cube's {ours:g}: write values: scaled"
             )
