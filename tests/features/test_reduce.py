@@ -357,8 +357,9 @@ def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) 
     gather_undrawn(request | {"nodata": 0}, to=tmp_path / "given")
 
     assert contributors(tmp_path / "cube")["status"] == ["unlike", "ok", "ok"]
-    assert gathered.report.causes[0].reason.startswith(
-        "it declares no nodata, and the cube's is 0. If its pixels of 0 are missing, write nodata: 0. If not, "
+    assert gathered.report.causes[0].reason == (
+        "it declares no nodata, and the cube's is 0. If its pixels of 0 are missing, write nodata: 0. "
+        "If not, write values: scaled"
     )
     for name, first in (("cube", 1), ("given", 0)):
         found = xr.open_zarr(tmp_path / name, mask_and_scale=False)["band_1"].values[0]
