@@ -4,7 +4,6 @@ Rights are granted by `Area`: the part of a bucket that has one kind of object.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from aws_cdk import Duration, RemovalPolicy, Stack
@@ -12,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from msgspec import Struct
 
 from infra.grant import acknowledge, allow
 from pixel_gather.core import samples
@@ -32,8 +32,7 @@ _STATISTICS_DAYS: Final = 90
 _CANARY_DAYS: Final = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Area:
+class Area(Struct, frozen=True, kw_only=True):
     """The objects of one bucket whose keys match a pattern."""
 
     bucket: s3.IBucket

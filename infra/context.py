@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 _NO_CAP: Final = "none"
 _TRUTHS: Final = {"true": True, "false": False}
@@ -18,8 +19,7 @@ class SettingsError(ValueError):
         super().__init__(f"context key {key}: {json.dumps(value)} should be {expected}")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """Reads keys. Each method returns the default where the key is missing."""
 
     get: Callable[[str], object]

@@ -6,13 +6,14 @@ Roles have only the rights that are granted here, in `infra.gather_function` and
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from copy import replace
 from functools import partial
 from typing import Final
 
 from aws_cdk import Duration, Size, Token
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+from msgspec.structs import asdict
 
 from infra.buckets import Buckets
 from infra.context import SettingsError

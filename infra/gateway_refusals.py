@@ -8,10 +8,10 @@ are checked by functions, which name the field.
 """
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from aws_cdk import aws_apigateway as apigateway
+from msgspec import Struct
 
 _MEDIA_TYPE: Final = "application/problem+json"
 _MESSAGE: Final = "$context.error.messageString"
@@ -28,8 +28,7 @@ _BURST_S: Final = 2
 """The burst is that of two seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(Struct, frozen=True):
     response: apigateway.ResponseType
     status: int | None
     """None where API Gateway chooses the status. The body then has none."""

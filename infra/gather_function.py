@@ -1,7 +1,6 @@
 """One function with its role and its log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from aws_cdk import Aws, Duration, RemovalPolicy, Size
@@ -9,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from msgspec import Struct
 
 from infra.grant import acknowledge, allow
 
@@ -16,8 +16,7 @@ ONE_VCPU_MIB: Final = 1769
 """Memory that comes with one vCPU."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class Sizing(Struct, frozen=True, kw_only=True):
     """What one function runs, and its resources."""
 
     package: str
@@ -45,8 +44,7 @@ class Sizing:
         return max(round(self.memory_mib / ONE_VCPU_MIB), 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Platform(Struct, frozen=True, kw_only=True):
     """The runtime and the architecture of the functions."""
 
     runtime: lambda_.Runtime

@@ -1,18 +1,17 @@
 """The metrics that the functions of one deployment write, for alarms and the dashboard."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from msgspec import Struct
 
 from pixel_gather.core.metric_names import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
 
 PERIOD: Final = Duration.minutes(5)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherMetrics:
+class GatherMetrics(Struct, frozen=True):
     """The metrics of one stage."""
 
     stage: str

@@ -8,8 +8,9 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct
 
 from infra.context import Context, SettingsError, matching
 from pixel_gather.core.errors import RequestError
@@ -57,8 +58,7 @@ _LEAST_KEPT_FREE: Final = 2
 """Status and submit, in an account that may run only ten functions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceBucket:
+class SourceBucket(Struct, frozen=True, kw_only=True):
     """A bucket whose objects may be read as sources and as lists of sources."""
 
     name: str
@@ -83,8 +83,7 @@ class SourceBucket:
         return None if self.kms_key is None else self.kms_key.split(":")[3]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class Caps(Struct, frozen=True, kw_only=True):
     """The highest limits of any request. A request's own ``limits`` can only lower them."""
 
     usd: float | None = 10.0
@@ -115,8 +114,7 @@ class Caps:
     object by ``s3://bucket`` or ``https://host``; any number by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """One deployment."""
 
     stage: str = "main"
@@ -168,7 +166,7 @@ class Settings:
     log_days: int = 90
     """``log_days``: how many days logs are kept: 1, 3, 5, 7, 14, 30, 60, 90, 180, 365 or more."""
 
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = {}
     """``tags``: a JSON object of tags for all resources, in addition to ``application`` and ``stage``. AWS's
     bill can be split by tags that are activated there."""
 
@@ -212,7 +210,7 @@ class Settings:
     """``canary_hours``: every how many hours small files of our own are gathered, 1 to 12. An alarm rings if
     two such gathers in a row fail. None by default."""
 
-    measured: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = {}
     """``measured``: figures of the model that were measured in this account, by their names, as ``check
     --save`` of `scripts/deploy` writes them. Plans use them instead of the assumed ones."""
 

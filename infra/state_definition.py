@@ -16,13 +16,13 @@ Paths are JSONPath and results are passed through S3, so that the same workflow 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
+from msgspec import Struct
 
 from infra.gather_function import GatherFunction
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
@@ -31,8 +31,7 @@ MAP_LABEL: Final = "Shards"
 """Part of the ARNs of the Map's runs and children."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateNames:
+class StateNames(Struct, frozen=True, kw_only=True):
     """What the states of one machine are called."""
 
     plan: str = "Plan"
@@ -118,8 +117,7 @@ _TRIES_AFTER_CRASH: Final = 2
 """A fresh environment may have enough memory even if a used one had not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tries:
+class Tries(Struct, frozen=True, kw_only=True):
     """How often a Task is tried again after errors that another try can mend."""
 
     after_timeout: int | None

@@ -1,12 +1,13 @@
 """How workers share what a host allows: the rules."""
 
 import json
-from dataclasses import asdict, replace
+from copy import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from pixel_gather.core.host_budget import (
     LEAST_LEASE_S,
@@ -63,7 +64,13 @@ def test_content_that_is_no_ledger_has_no_leases(content: bytes) -> None:
 )
 def test_lease_that_no_worker_could_have_written_is_left_out(change: dict[str, Any]) -> None:
     """Nobody can keep the others out for longer than a lease lasts."""
-    content = json.dumps({"bad": asdict(LEASE) | change, "good": asdict(LEASE), "n" * 65: asdict(LEASE)})
+    content = json.dumps(
+        {
+            "bad": to_builtins(LEASE) | change,
+            "good": to_builtins(LEASE),
+            "n" * 65: to_builtins(LEASE),
+        }
+    )
 
     assert parse_ledger(content.encode(), now_s=NOW_S) == {"good": LEASE}
 

@@ -5,9 +5,12 @@ The loader needs only the segments that the program headers name. These headers 
 """
 
 import struct
-from dataclasses import astuple, dataclass, replace
+from copy import replace
+from dataclasses import astuple
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _MAGIC: Final = b"\x7fELF\x02\x01\x01"
 """64 bits, little-endian, as both of Lambda's machines are."""
@@ -21,8 +24,7 @@ _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _LOAD: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """One program header: which part of the file is mapped to which address."""
 
     kind: int

@@ -2,9 +2,10 @@
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct
 
 _CODECS: Final = "blosc|deflate|imcd|jpeg8|jpegxl|lzma|zfp|zlib|zstd"
 """imagecodecs' modules behind the names that ``pixel_gather`` calls; ``imcd`` holds its own codecs: delta,
@@ -16,8 +17,7 @@ _CODEC_LIBRARIES: Final = (
 """The libraries of those modules. Blosc needs LZ4, Snappy and zstd; JPEG XL (7.5 MB) Brotli and lcms2."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Files that are removed."""
 
     paths: str

@@ -8,12 +8,12 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, override
 from urllib.parse import parse_qs, urlsplit
 
 import urllib3
+from msgspec import Struct
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import GatherError
@@ -54,8 +54,7 @@ PUBLISHED_SEQUENTIAL: Final = "around 60 s for 1,500 links"
 PUBLISHED_POOL: Final = "less than 3 s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(Struct, frozen=True, kw_only=True):
     """The result of one request by each client."""
 
     n_clients: int
@@ -208,8 +207,7 @@ _N_TIMED: Final = 20
 _N_SITES: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What one request took."""
 
     n_links: int

@@ -1,7 +1,7 @@
 """What all benchmarks share: rounds, medians, the machine, the folder of the results, and tables as text.
 
 A benchmark is a list of variants. Each is measured once a round, most in a fresh process (see
-`pixel_gather_bench.child`), and gives a result: a dataclass of numbers. Records, table and figure (see
+`pixel_gather_bench.child`), and gives a result: a struct of numbers. Records, table and figure (see
 `pixel_gather_bench.figures.look`) are made of the medians.
 """
 
@@ -9,20 +9,19 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.process_usage import cpu_name, meminfo_mib
 from pixel_gather.version import __version__
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 def new_folder(to: Path, kind: str) -> Path:
@@ -79,13 +78,13 @@ def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[
             yield number, item
 
 
-def take_median[R: "DataclassInstance"](results: Sequence[R]) -> R:
+def take_median[R: Struct](results: Sequence[R]) -> R:
     """Return a result with the median of each number. None is no number; the rest is of the first result."""
     medians = {}
-    for field in fields(results[0]):
-        values = [value for each in results if (value := getattr(each, field.name)) is not None]
+    for name in results[0].__struct_fields__:
+        values = [value for each in results if (value := getattr(each, name)) is not None]
         if values and all(isinstance(value, int | float) for value in values):
-            medians[field.name] = median(values)
+            medians[name] = median(values)
     return replace(results[0], **medians)
 
 

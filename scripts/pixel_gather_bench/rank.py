@@ -7,7 +7,6 @@ intervals.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import click
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.features.rank.rank import Ranking, rank_async
 from pixel_gather.features.rank.ranking_request import RankingRequest
@@ -32,8 +32,7 @@ _PALE: Final = "#b9dcc3"
 _IN_A_ROW: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrecisionTrial:
+class PrecisionTrial(Struct, frozen=True, kw_only=True):
     """One precision against the exact ranking."""
 
     precision: str

@@ -7,13 +7,13 @@ loopback. The authority's private key is never written: it signs one certificate
 import os
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import trustme
 from botocore.httpsession import DEFAULT_CA_BUNDLE
+from msgspec import Struct
 
 _DAYS: Final = 30
 
@@ -27,8 +27,7 @@ BUNDLE_VARIABLES: Final = (
 """Each names a file. All but the last replace what a program trusts, so our bundle holds that as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
+class Certificates(Struct, frozen=True, kw_only=True):
     """PEM files in one folder."""
 
     certificate: Path

@@ -9,10 +9,11 @@ import zipfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
 from pixel_gather_emulator.samples import Samples, seed, write_catalog
@@ -29,8 +30,7 @@ _RUNTIME_FOLDER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedStack:
+class DeployedStack(Struct, frozen=True, kw_only=True):
     """The stack in an emulator."""
 
     emulator: Emulator

@@ -5,9 +5,10 @@ import io
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather_emulator.emulator import Emulator
 from pixel_gather_emulator.tied import RunCommand
@@ -24,8 +25,7 @@ _FOLDERS: Final = (
 _UPLOADS: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
+class Samples(Struct, frozen=True, kw_only=True):
     """The bucket of samples and the list in it."""
 
     bucket: str = "pixel-gather-samples"

@@ -14,9 +14,10 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, to_builtins
 
 from pixel_gather_emulator.certificates import write_certificates
 from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
@@ -36,8 +37,7 @@ _REMOVALS: Final = 20
 """How often the folder is removed, as a dying process may still write into it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorSettings:
+class SupervisorSettings(Struct, frozen=True, kw_only=True):
     """The supervisor's settings, sent as one line of JSON."""
 
     port: int
@@ -54,7 +54,7 @@ class SupervisorSettings:
 
     def to_line(self) -> bytes:
         """Return the line that the supervisor reads."""
-        return f"{json.dumps(asdict(self))}\n".encode()
+        return f"{json.dumps(to_builtins(self))}\n".encode()
 
 
 def main() -> None:

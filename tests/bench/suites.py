@@ -1,7 +1,7 @@
 """Suites, jobs and records that tests make up."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import replace
 
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.suite.job import Configuration, EngineName, SuiteJob, TileTarget

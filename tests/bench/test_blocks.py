@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import replace
 from itertools import product
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
 """Both engines on real files over a network: the same pixels, and every source accounted for."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import replace
 from itertools import count
 from pathlib import Path
 from typing import Any

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any
 

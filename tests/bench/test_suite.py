@@ -1,6 +1,6 @@
 """Which runs a suite does, in what order, and which of them after a stop."""
 
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 
 import pytest

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 
 import pytest

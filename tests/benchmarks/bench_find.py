@@ -19,13 +19,14 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import click
 import numpy as np
+from msgspec import to_builtins
 
 from benchmarks.loopback_server import Behaviour, LoggedRequest, LoopbackServer, run_server
 from benchmarks.made_catalog import write_made_up
@@ -211,7 +212,7 @@ def _load(folder: Path) -> None:
         click.echo(f"first request, catalog opened: {time.perf_counter() - began:.3f} s")
         with serving_api(module.handler) as root:
             for n in CLIENTS:
-                each = asdict(measure_load(root + target, n))
+                each = to_builtins(measure_load(root + target, n))
                 click.echo(
                     f"{n} clients: {each['wall_s']:.3f} s, {each['n_links']:,.0f} links, "
                     f"{each['nbytes'] / 1e6:.2f} MB, {n / each['wall_s']:.1f} requests/s, fastest "

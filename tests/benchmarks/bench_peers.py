@@ -8,7 +8,8 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Final

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+from msgspec import to_builtins
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.measure import Spread
@@ -133,7 +133,7 @@ async def _plan(hrefs: Sequence[str], scratch: str, endpoint: str) -> dict[str, 
         )
     assert planned is not None
     made, [task] = planned
-    return {"gather": f"start/{made.claim}", "task": msgspec.to_builtins(task)}
+    return {"gather": f"start/{made.claim}", "task": to_builtins(task)}
 
 
 def _run(

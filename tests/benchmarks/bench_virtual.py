@@ -9,9 +9,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import to_builtins
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.output import parser_of, put
@@ -94,7 +96,7 @@ def main() -> None:
             for taken in measured(hrefs_of(names, options.files), server, ttfb_s=options.ttfb / 1e3):
                 found.setdefault(taken.call, []).append(taken)
     rows = [_row(runs) for runs in found.values()]
-    records = [asdict(each) for runs in found.values() for each in runs]
+    records = [to_builtins(each) for runs in found.values() for each in runs]
     put(markdown([("call", "seconds", "CPU s", "GETs of files", "MB"), *rows]), records, options.json)
 
 

@@ -6,7 +6,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path

@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final, cast

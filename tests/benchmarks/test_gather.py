@@ -1,6 +1,6 @@
 """Whole gathers in the benchmark: equal pixels, and tables of what was measured."""
 
-from dataclasses import replace
+from copy import replace
 
 import pytest
 

@@ -1,7 +1,7 @@
 """The readers that are compared read the right pixels, in as few requests as the tables say."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 
 import msgspec

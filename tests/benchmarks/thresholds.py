@@ -7,7 +7,7 @@ moments apart are asserted, never times, with room for noise.
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Final
 

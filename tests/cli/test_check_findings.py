@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final

@@ -26,7 +26,7 @@ def in_folder(folder: Path) -> Store:
     return LocalStore(folder, automatic_cleanup=True)
 
 
-class ListedEarlier(ObjectControlStore):
+class ListedEarlier(ObjectControlStore, frozen=True):
     """Lists files that another process has removed since."""
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:

@@ -6,7 +6,8 @@ import time
 import uuid
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 

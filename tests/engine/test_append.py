@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from copy import replace
 from types import SimpleNamespace
 from typing import Any, override
 
@@ -518,8 +518,7 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateCube(ZarrCube):
+class LateCube(ZarrCube, frozen=True, kw_only=True):
     """A cube whose PUTs of pixels arrive late."""
 
     meanwhile: Callable[[], Awaitable[None]]

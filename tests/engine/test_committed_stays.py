@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, override
 
@@ -120,8 +119,7 @@ def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(
     check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausingCube(ZarrCube):
+class PausingCube(ZarrCube, frozen=True, kw_only=True):
     """A cube one of whose PUTs waits until the rest of the world has gone on."""
 
     pauses: Callable[[str], bool]

@@ -83,7 +83,7 @@ class Watched:
                         await watched.before_read(number)
                 return await super().open_(href, **options)
 
-        class Cube(ZarrCube):
+        class Cube(ZarrCube, frozen=True):
             async def write_shard(self, key: str, *args: Any, **options: Any) -> Any:
                 number = int(key.split("/")[2])
                 watched.events.add(f"put {number}")

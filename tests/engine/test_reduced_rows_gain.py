@@ -1,7 +1,6 @@
 """A row that is reduced of several scenes never loses one that it has, whatever became of tries before."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, override
 
 import numpy as np
@@ -151,8 +150,7 @@ def test_objects_that_are_one_chunk_are_not_tried() -> None:
     assert grown.append(scenes(4)) is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedCube(ZarrCube):
+class StoppedCube(ZarrCube, frozen=True, kw_only=True):
     """A cube whose writer is stopped before a file is put."""
 
     stops_at: str

@@ -1,7 +1,7 @@
 """Rows whose sources could not be read are tried again by later appends, in their own places."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, override
 
 import numpy as np
@@ -343,8 +343,7 @@ def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pyte
     check_rows(grown, 0, 1, 2, 3, missing=(1,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedCube(ZarrCube):
+class StoppedCube(ZarrCube, frozen=True, kw_only=True):
     """A cube whose finish is stopped when all coordinates are put, and nothing else."""
 
     @override

@@ -1,7 +1,8 @@
 """Which append may write the next rows of a cube: who waits, who takes over, and who finds out too late."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Estimates for AWS: their numbers, the binding limit, and the basis of each number."""
 
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from math import inf
 
 import pytest

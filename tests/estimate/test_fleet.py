@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from dataclasses import replace
+from copy import replace
 from math import inf
 
 import pytest

@@ -1,6 +1,6 @@
 """What one worker may hold and how long it may take, and the workers of a deployment."""
 
-from dataclasses import replace
+from copy import replace
 
 import msgspec
 import pytest

@@ -1,6 +1,6 @@
 """The number of parts in which a range of one object is fetched."""
 
-from dataclasses import replace
+from copy import replace
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,8 @@
 """The model of a worker's reading time agrees with a simulation of its single requests."""
 
 import heapq
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from math import inf
 
 import pytest

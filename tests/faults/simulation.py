@@ -23,6 +23,7 @@ of the same two sources, to which further windows are added.
 """
 
 import asyncio
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import (
@@ -34,7 +35,8 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import batched
 from types import SimpleNamespace
@@ -473,7 +475,7 @@ class StormyControl(FakeControl):
     @override
     def below(self, folder: str) -> Self:
         if folder not in self.folders:
-            self.folders[folder] = replace(self, folder=f"{self.folder}{folder}/", folders={})
+            self.folders[folder] = dataclasses.replace(self, folder=f"{self.folder}{folder}/", folders={})
         return self.folders[folder]
 
     @override

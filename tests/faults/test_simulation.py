@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any, Final
 

@@ -3,7 +3,7 @@
 import lzma
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from copy import replace
 from types import SimpleNamespace
 from typing import Any
 

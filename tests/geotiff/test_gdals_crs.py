@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 

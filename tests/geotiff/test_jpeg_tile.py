@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any, Final
 

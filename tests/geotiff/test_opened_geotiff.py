@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any
 

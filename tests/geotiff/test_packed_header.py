@@ -4,7 +4,7 @@ import asyncio
 import functools
 import math
 from contextlib import suppress
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any
 

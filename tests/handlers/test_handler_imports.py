@@ -16,7 +16,6 @@ _ARRAYS = (
     "zarr",
     "rasterio",
     "xxhash",
-    "msgspec",
     "uvloop",
     "google_crc32c",
 )

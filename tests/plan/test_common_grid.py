@@ -1,7 +1,8 @@
 """One grid for bands of different resolution: what a plan decides, inherits and refuses."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,6 @@
 """What a plan says of itself."""
 
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

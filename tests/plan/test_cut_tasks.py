@@ -1,6 +1,6 @@
 """The tasks cover the cube completely, without overlap."""
 
-from dataclasses import replace
+from copy import replace
 
 import msgspec
 import numpy as np

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Locating the window on each source."""
 
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np

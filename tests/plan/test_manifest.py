@@ -1,7 +1,7 @@
 """The manifest holds every task once, in order, in items of the children's sizes."""
 
 import json
-from dataclasses import replace
+from copy import replace
 
 import numpy as np
 

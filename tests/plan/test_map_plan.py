@@ -1,6 +1,6 @@
 """The map's workers, children and time limits follow from the plan, the request and the deployment."""
 
-from dataclasses import replace
+from copy import replace
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Whether tiles can be kept as they are stored, and what a user is told of it."""
 
 import asyncio
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

@@ -4,7 +4,8 @@ import asyncio
 import math
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec

@@ -1,11 +1,12 @@
 """The plan decides whether long ranges are fetched in parts, by the machine and by the concurrent sources."""
 
 import asyncio
-from dataclasses import replace
+from copy import replace
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec import to_builtins
 
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -78,7 +79,7 @@ def test_fewer_sources_in_flight_leave_more_for_each() -> None:
 
 def test_plans_of_earlier_versions_have_single_ranges() -> None:
     """A plan without the field has single ranges."""
-    old = msgspec.to_builtins(planned_over(1, nbytes=64 * MIB))
+    old = to_builtins(planned_over(1, nbytes=64 * MIB))
     del old["part_nbytes"]
 
     assert msgspec.convert(old, CubePlan).part_nbytes is None

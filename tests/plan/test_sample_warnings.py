@@ -1,7 +1,7 @@
 """What the sampled headers warn of, in words."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

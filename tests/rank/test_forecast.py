@@ -1,6 +1,6 @@
 """What a ranking will take, by what its scenes took so far."""
 
-from dataclasses import replace
+from copy import replace
 
 import pytest
 

@@ -1,6 +1,6 @@
 """Pixels that a mask hides: by value, by bit, and where the mask itself has no value."""
 
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Quicklooks: their rows, their pixels, and the joining of strips."""
 
-from dataclasses import replace
+from copy import replace
 from itertools import pairwise
 
 import numpy as np

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 

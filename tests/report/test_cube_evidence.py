@@ -1,7 +1,7 @@
 """Evidence for a report is read from a finished cube."""
 
 import json
-from dataclasses import replace
+from copy import replace
 from io import BytesIO
 from typing import Any
 

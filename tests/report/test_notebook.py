@@ -3,7 +3,7 @@
 import base64
 import io
 import re
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

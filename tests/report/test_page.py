@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from html.parser import HTMLParser
 from typing import Any
 

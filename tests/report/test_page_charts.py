@@ -1,7 +1,7 @@
 """The sentence, the facts and the charts of a report say what is in the cube."""
 
 import re
-from dataclasses import replace
+from copy import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any

@@ -1,6 +1,7 @@
 """Allowed hrefs, their canonical spelling, and the errors of the others."""
 
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import obstore

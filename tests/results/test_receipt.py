@@ -1,6 +1,6 @@
 """The receipt: what it says of a gather, and digests that anybody can compute from the cube's pixels."""
 
-from dataclasses import replace
+from copy import replace
 
 import msgspec
 import numpy as np

@@ -1,7 +1,8 @@
 """The report of a gather."""
 
 import json
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec

@@ -1,7 +1,7 @@
 """Coordinates along the first axis: which exist, and their values."""
 
 import math
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

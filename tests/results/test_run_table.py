@@ -1,6 +1,6 @@
 """The table of one or several runs, line by line as in the published report."""
 
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The columns of a catalog, against looking at every scene by itself."""
 
-from dataclasses import replace
+from copy import replace
 from functools import cache
 from itertools import pairwise
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np
@@ -248,7 +248,7 @@ def test_an_image_over_a_pole_goes_around_the_earth(crs: str, south: float, nort
     assert found[1] == [(-180, south), (180, south), (180, north), (-180, north), (-180, south)]
 
 
-class NowhereProjector(RasterioProjector):
+class NowhereProjector(RasterioProjector, frozen=True):
     """Finds no place for the last point."""
 
     def points(

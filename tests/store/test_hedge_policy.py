@@ -1,6 +1,6 @@
 """Which request is late, and how many of those may be sent again."""
 
-from dataclasses import replace
+from copy import replace
 
 import pytest
 

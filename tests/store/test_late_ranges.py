@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 
 import pytest

@@ -1,6 +1,6 @@
 """Listings that break off."""
 
-from dataclasses import replace
+from copy import replace
 from itertools import chain, repeat
 from typing import Any
 

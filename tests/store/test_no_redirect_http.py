@@ -6,7 +6,8 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from typing import override
 
 import pytest

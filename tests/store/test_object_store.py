@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote

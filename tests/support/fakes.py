@@ -1,10 +1,12 @@
 """One in-memory implementation of each port. They record their calls and can be made slow or to fail."""
 
 import asyncio
+import dataclasses
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -468,7 +470,7 @@ class FakeControl:
 
     def below(self, folder: str) -> Self:
         """Return the store of one folder, on the same files."""
-        return replace(self, folder=f"{self.folder}{folder}/")
+        return dataclasses.replace(self, folder=f"{self.folder}{folder}/")
 
 
 @dataclass

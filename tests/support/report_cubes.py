@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 import obstore
 import zarr
+from msgspec import to_builtins
 from obstore.store import MemoryStore
 from zarr.storage import ObjectStore
 
@@ -193,7 +195,7 @@ class MadeCube:
             "digest": "d",
             "planned_at": "2026-11-21T12:00:00.000000+00:00",
             "request": dict(self.request),
-            "report": {**asdict(report), "n_failed": len(self.failed)},
+            "report": {**to_builtins(report), "n_failed": len(self.failed)},
         }
         if self.footprints is not None:
             gather["footprints"] = self.footprints

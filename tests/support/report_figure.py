@@ -6,7 +6,7 @@
 import base64
 import sys
 import tempfile
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Final
 

@@ -1,15 +1,13 @@
 """A cube for appends that lets others run at each of its operations."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import override
 
 from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 
 
-@dataclass(frozen=True, slots=True)
-class YieldingCube(ZarrCube):
+class YieldingCube(ZarrCube, frozen=True):
     """Waits a moment before each operation of the store."""
 
     @override

@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 

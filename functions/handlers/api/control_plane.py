@@ -1,10 +1,10 @@
 """Connects the API's functions to Step Functions and S3. The clients are made once."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import boto3
 from botocore.config import Config
+from msgspec import Struct
 
 from handlers.deployment.settings import Settings
 from pixel_gather.io.aws.executions import Executions, SharedLooks
@@ -24,8 +24,7 @@ _S3: Final = _QUICK.merge(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlane:
+class ControlPlane(Struct, frozen=True, kw_only=True):
     """The gathers of one deployment, and its S3."""
 
     settings: Settings

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from msgspec import Struct
 
 from pixel_gather.core.errors import (
     ArrayExistsError,
@@ -50,8 +50,7 @@ class TooSlowError(GatherError):
     code = "timed_out"
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
+class ProblemKind(Struct, frozen=True):
     """How one class of errors is shown to the caller."""
 
     status: HTTPStatus

@@ -1,12 +1,14 @@
 """What a route of the API is. Each feature has a table of its own routes.
 
 The resolver, the OpenAPI document and API Gateway read the tables, so none of them states a route. Types of
-bodies and answers are named and not imported, because most functions need neither msgspec nor pydantic.
+bodies and answers are named and not imported, because most functions need no pydantic.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -17,30 +19,26 @@ NUMBER: Final[Mapping[str, Any]] = {"type": "number"}
 FLAG: Final[Mapping[str, Any]] = {"type": "boolean", "default": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a query, or a header."""
 
     description: str
-    schema: Mapping[str, Any] = field(default_factory=lambda: TEXT)
+    schema: Mapping[str, Any] = msgspec.field(default_factory=lambda: TEXT)
     """As JSON Schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a route answers with one status."""
 
     description: str
     type: str
     """Name of a type in an ``answers`` module."""
 
-    _: KW_ONLY
     media_type: str = JSON
-    headers: Mapping[str, Parameter] = field(default_factory=dict)
+    headers: Mapping[str, Parameter] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
     method: str
@@ -60,8 +58,8 @@ class Route:
     body: str | None = None
     """Name of the body's type, as that of an answer."""
 
-    query: Mapping[str, Parameter] = field(default_factory=dict)
-    headers: Mapping[str, Parameter] = field(default_factory=dict)
+    query: Mapping[str, Parameter] = {}
+    headers: Mapping[str, Parameter] = {}
     problems: tuple[int, ...] = ()
     """Statuses of its refusals. Every route may also answer 403 and 500."""
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from copy import replace
 from functools import partial
 from typing import Any, Final, NoReturn
 

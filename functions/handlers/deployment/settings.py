@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Self
+
+from msgspec import Struct
 
 _PREFIX: Final = "PIXEL_GATHER_"
 _OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
@@ -29,8 +30,7 @@ class SettingsError(Exception):
     """An environment variable is missing or wrong. Deploy again to mend it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceBucket:
+class SourceBucket(Struct, frozen=True, kw_only=True):
     """A bucket that sources and lists may be read from."""
 
     name: str
@@ -43,8 +43,7 @@ class SourceBucket:
     """Whether searches may list its folders."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """One deployment, as all of its functions see it."""
 
     stage: str
@@ -91,7 +90,7 @@ class Settings:
     signing: frozenset[str] = frozenset()
     """Values of a request's ``sources.sign`` that are allowed besides ``none``."""
 
-    measured: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = {}
     """Figures of the model that were measured in this account."""
 
     earthdata_secret: str | None = None
@@ -171,8 +170,7 @@ class Settings:
         return f"s3://{self.array_bucket}/{self.output_prefix}{gather}.zarr"
 
 
-@dataclass(frozen=True, slots=True)
-class _Variables:
+class _Variables(Struct, frozen=True):
     environment: Mapping[str, str]
 
     def text(self, name: str, *, may_be_empty: bool = False) -> str:

@@ -1,7 +1,7 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
 from collections.abc import Coroutine
-from dataclasses import replace
+from copy import replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast

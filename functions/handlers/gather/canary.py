@@ -7,12 +7,12 @@ call that comes twice waits for one gather.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from msgspec import Struct
 
 from handlers.deployment.settings import Settings
 from pixel_gather.core import samples
@@ -25,8 +25,7 @@ _KEPT_S: Final = 30.0
 """Left of the function's time when it gives up, so that it can still say so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Canary:
+class Canary(Struct, frozen=True):
     """Gathers the samples of one deployment."""
 
     state_machine_arn: str

@@ -10,11 +10,11 @@ import json
 import math
 import random
 from collections.abc import Awaitable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from msgspec import Struct
 
 from handlers.deployment.admit_request import admit, open_gather_table, refuse
 from handlers.deployment.settings import Settings
@@ -83,8 +83,7 @@ class _Answers:
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Planner:
+class Planner(Struct, frozen=True):
     """Plans gathers of one deployment."""
 
     deployment: Deployment

@@ -1,7 +1,7 @@
 """Lambda entry point: lists, describes, stops and redrives gathers, and serves the OpenAPI document."""
 
 import json
-from dataclasses import replace
+from copy import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final

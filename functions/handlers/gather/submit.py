@@ -1,6 +1,6 @@
 """Lambda entry point: POST /gathers starts a gather, POST /lists returns where to upload a list."""
 
-from dataclasses import replace
+from copy import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any

@@ -7,12 +7,13 @@ it twice for one tick: both start the same execution.
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, Final
 
 import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from msgspec import Struct
 
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
@@ -25,8 +26,7 @@ _IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick wi
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"
 
 
-@dataclass(frozen=True, slots=True)
-class Ticker:
+class Ticker(Struct, frozen=True):
     """Starts the gathers of schedules of one deployment."""
 
     deployment: Deployment

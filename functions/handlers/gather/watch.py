@@ -6,13 +6,13 @@ last gather that has succeeded, in pauses between ticks.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from msgspec import Struct
 
 from handlers.deployment.settings import Settings
 from pixel_gather.core.longest_pause import longest_pause_s
@@ -24,8 +24,7 @@ _MOST_PAGES: Final = 20
 """Of 1,000 executions. A schedule whose last success is older than those is as late as the oldest of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """Looks at the schedules of one deployment."""
 
     state_machine_arns: tuple[str, ...]

@@ -6,7 +6,6 @@ msgspec makes them. The text below a field, which msgspec does not see, is the f
 import ast
 import inspect
 from collections.abc import Iterable
-from dataclasses import is_dataclass
 from itertools import pairwise
 from types import get_original_bases
 from typing import Any, Final
@@ -50,7 +49,7 @@ def _described(schema: Schema, type_: Any) -> Schema:
         name: schema["properties"][name] | ({"description": texts[name]} if name in texts else {})
         for name in inspect.get_annotations(type_)
     }
-    if is_dataclass(type_):  # an answer has all fields, whatever has a default in our code
+    if issubclass(type_, msgspec.Struct):  # an answer has all fields, whatever has a default in our code
         schema["required"] = list(schema["properties"])
         for each in schema["properties"].values():
             each.pop("default", None)

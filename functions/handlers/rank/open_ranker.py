@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from copy import replace
 from typing import Any, Final
 
 from handlers.deployment.stores import Deployment

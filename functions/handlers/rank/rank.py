@@ -7,12 +7,14 @@ import asyncio
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from msgspec import Struct
 
 from handlers.api.resolver import Resolver, api_address, handler_of, read_body
 from handlers.deployment.admit_request import open_table
@@ -47,8 +49,7 @@ class _List:
     """Digest of the list of scenes; empty until it was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankService:
+class RankService(Struct, frozen=True):
     """Ranks scenes of one deployment."""
 
     deployment: Deployment

@@ -3,8 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.admit_request import admit
 from handlers.deployment.settings import Settings
@@ -16,8 +18,7 @@ from pixel_gather.tables.table_limits import TableLimits
 _DIGEST_LETTERS: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmittedRanking:
+class AdmittedRanking(Struct, frozen=True, kw_only=True):
     """A ranking that this deployment may do."""
 
     request: RankingRequest

@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import begin_round, find_complete
@@ -46,8 +48,7 @@ _TO_READ_ON: Final = 1.3
 """How much a ranking costs more than its first round. How many scenes are read on is not known before."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankingRounds:
+class RankingRounds(Struct, frozen=True):
     """Decides the rounds of a deployment's large rankings: a `handlers.tables.kinds.TableSteps`."""
 
     deployment: Deployment

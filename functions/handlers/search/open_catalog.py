@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import obstore
+from msgspec import Struct
 
 from handlers.api.problems import NoCatalogError
 from handlers.deployment.settings import Settings
@@ -34,8 +34,7 @@ _ALL_LISTINGS_S: Final = 18.0
 type Item = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundScenes:
+class FoundScenes(Struct, frozen=True, kw_only=True):
     """What one search found, as much of it as one answer holds."""
 
     parts: list[Any]

@@ -7,13 +7,13 @@ writes nothing.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import Response
+from msgspec import Struct
 
 from handlers.api.problems import STAC_KINDS
 from handlers.api.resolver import Resolver, api_address, handler_of, read_body
@@ -55,8 +55,7 @@ _NOT_LISTED: Final = "Pixel-Gather-Not-Listed"
 """Header that says how many folders could not be listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Service:
+class _Service(Struct, frozen=True):
     """The routes' common part: the request at hand, and the catalog that answers it."""
 
     app: Resolver

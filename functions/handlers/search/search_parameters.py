@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from copy import replace
 from typing import Any, Final
 
 from handlers.api.route import check_names

@@ -7,12 +7,13 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from msgspec import Struct
 
 from handlers.api.problems import TooSlowError
 from handlers.api.resolver import Resolver, api_address, handler_of, list_page, read_body
@@ -37,8 +38,7 @@ _TO_NAME_S: Final = 5.0
 _DIGEST_LETTERS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TableService:
+class TableService(Struct, frozen=True):
     """Starts and describes the tables of one deployment."""
 
     deployment: Deployment

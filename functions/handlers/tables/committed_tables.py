@@ -11,9 +11,10 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import RequestError
@@ -34,8 +35,7 @@ _PLACES: Final = {
 """Fields of a result that are addresses, and what the name of each file says. There may be no pieces."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class Committed(Struct, frozen=True, kw_only=True):
     """The last version of a table."""
 
     result: Mapping[str, Any]
@@ -48,8 +48,7 @@ class Committed:
         return int(self.result.get("version", 1))
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedTables:
+class CommittedTables(Struct, frozen=True):
     """The tables of a deployment."""
 
     deployment: Deployment

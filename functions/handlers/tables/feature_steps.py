@@ -5,10 +5,12 @@ import json
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.map_verdict import begin_round, find_complete
 from handlers.deployment.stores import Deployment
@@ -57,8 +59,7 @@ _LINES_PER_TASK: Final = 1_000_000
 _INSTEAD: Final = "take fewer features or images, or raise the limit"
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSteps:
+class FeatureSteps(Struct, frozen=True):
     """Plans and finishes tables of points and zones: a `handlers.tables.kinds.TableSteps`."""
 
     deployment: Deployment

@@ -5,10 +5,12 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.stores import Deployment
@@ -41,8 +43,7 @@ LONGEST_IMAGE_S: Final = 180.0
 _DIGEST_LETTERS: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureTable:
+class FeatureTable(Struct, frozen=True, kw_only=True):
     """Features, the images of a list, and what is computed of each pair."""
 
     asked: AdmittedTable

@@ -2,7 +2,8 @@
 
 import json
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
@@ -16,8 +17,7 @@ from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.packed_features import PackedFeatures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
+class _Opened(Struct, frozen=True, kw_only=True):
     """The features of one table, and what computes the lines of an image."""
 
     name: str

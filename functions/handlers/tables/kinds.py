@@ -4,9 +4,10 @@ A table's name begins with its kind, so the functions of the workflow know from 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from handlers.deployment.stores import Deployment
 from handlers.rank.measure_scenes import measure_scenes
@@ -38,8 +39,7 @@ type ReadTask = Callable[..., Awaitable[int]]
 """``read(name, number, task, longest_s=, spent=)`` reads the scenes of a task, and returns how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+class Workflow(Struct, frozen=True):
     """The kinds of tables of one deployment."""
 
     steps: Mapping[str, TableSteps]

@@ -1,8 +1,9 @@
 """What a series is asked for, by a query or a body: the request of a small table. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.api.route import check_names
 from pixel_gather.core.errors import RequestError
@@ -78,8 +79,7 @@ def body_of_query(query: Mapping[str, str]) -> dict[str, Any]:
     return body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillQuery:
+class DrillQuery(Struct, frozen=True, kw_only=True):
     """What ``GET /drill`` asks for."""
 
     list: str

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, Final
+
+from msgspec import Struct
 
 from handlers.deployment.admit_request import admit
 from handlers.deployment.policy import check_list, check_sources
@@ -25,8 +27,7 @@ _COMMON: Final = frozenset(
 _APPEND_TO: Final = "append_to"
 
 
-@dataclass(frozen=True, slots=True)
-class _KindOfBody:
+class _KindOfBody(Struct, frozen=True):
     """How a body says what one kind of table computes."""
 
     own: frozenset[str]
@@ -56,8 +57,7 @@ def kind_of_receipt(request: Mapping[str, Any]) -> TableKind:
     return kind.make(**off | {name: request[name] for name in kind.own if name in request})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmittedTable:
+class AdmittedTable(Struct, frozen=True, kw_only=True):
     """A table that this deployment may make."""
 
     kind: TableKind

@@ -6,10 +6,11 @@ A box is (west, south, east, north) in degrees. A box with west > east crosses t
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -151,8 +152,7 @@ def is_within(inner: Box, outer: Box) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Area:
+class Area(Struct, frozen=True, dict=True):
     """Where scenes are looked for: a box, or the shape of a GeoJSON geometry.
 
     Raises:

@@ -8,11 +8,11 @@ All times are those of the store's clock (`StoreClock`). So workers agree, whate
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 _USED: Final = 0.98
 """Share of a budget that is given away. Requests do not arrive as evenly as they are sent."""
@@ -33,8 +33,7 @@ _MOST_LEASES: Final = 10_000
 _LONGEST_NAME: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """What one worker may send."""
 
     until_s: float
@@ -87,7 +86,7 @@ def parse_ledger(content: bytes, *, now_s: float) -> dict[str, Lease]:
 
 def ledger_content(leases: Leases) -> bytes:
     """Return the ledger as it is stored."""
-    return msgspec.json.encode({name: asdict(lease) for name, lease in leases.items()})
+    return msgspec.json.encode(leases)
 
 
 def lease_s(n_workers: int, budget_per_s: float) -> float:

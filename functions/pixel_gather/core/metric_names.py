@@ -14,9 +14,10 @@ array of at most 100 values per record, so percentiles are exact. Which handler 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
 
@@ -35,8 +36,7 @@ class Unit(StrEnum):
     NONE = "None"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric."""
 
     name: str

@@ -1,8 +1,10 @@
 """Which pixels do not count, by the values of one band. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -16,8 +18,7 @@ MOST_DILATED: Final = 64
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PixelMask:
+class PixelMask(Struct, frozen=True, kw_only=True):
     """Which pixels do not count, by the values of one band. Such a band is never averaged."""
 
     band: str

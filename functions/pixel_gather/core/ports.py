@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
@@ -207,8 +207,7 @@ class Projector(Protocol):
         """Transform (west, south, east, north), following the curves of the edges."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceAccess:
+class SourceAccess(Struct, frozen=True, kw_only=True):
     """How the sources of a gather are read: one value, which every step passes on."""
 
     reader: SourceReader

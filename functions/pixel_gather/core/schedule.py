@@ -6,8 +6,9 @@ late, and appends. Sources that it has already are skipped by the append.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
@@ -75,8 +76,7 @@ _MOST_DAYS: Final = {"day": 1, "month": 31, "year": 366}
 _DEGREES: Final = "EPSG:4326"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(Struct, frozen=True, kw_only=True):
     """What is searched and appended, and how often."""
 
     name: str

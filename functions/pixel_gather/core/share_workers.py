@@ -8,11 +8,12 @@ the same time share them. A worker more would only wait, and be paid for.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from copy import replace
 from math import ceil, isfinite
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 _MOST_ENTRIES: Final = 10_000
 _LATE: Final = 3.0
@@ -21,8 +22,7 @@ _LATE: Final = 3.0
 _LEAST_S: Final = 900.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class Running(Struct, frozen=True, kw_only=True):
     """One gather that runs."""
 
     workers: int
@@ -63,7 +63,7 @@ def _counts(entry: Running, now_s: float) -> bool:
 
 def register_content(running: Register) -> bytes:
     """Return the register as it is stored."""
-    return msgspec.json.encode({name: asdict(each) for name, each in running.items()})
+    return msgspec.json.encode(running)
 
 
 def admit_gather(others: Register, wanted: Running, *, most: int, gets_per_s: float) -> Running:

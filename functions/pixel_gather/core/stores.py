@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray, claim_of
@@ -31,8 +31,7 @@ NOT_COMPLETE: Final = (
 """Said of a cube that a gather has begun and not finished."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCube:
+class FoundCube(Struct, frozen=True, kw_only=True):
     """A cube that is already at the output location."""
 
     place: str
@@ -53,7 +52,7 @@ class FoundCube:
     versions: tuple[CubeVersion, ...] = ()
     """Its commits, the first gather first. Empty if it is not complete."""
 
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = {}
     """What its metadata say of its first gather."""
 
     chunk_rows: int = 0
@@ -86,8 +85,7 @@ class FoundCube:
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredShard:
+class StoredShard(Struct, frozen=True, kw_only=True):
     """One object of a shard that was put."""
 
     nbytes: int
@@ -198,8 +196,7 @@ class StagedCube(Protocol):
         """Return what was written under a key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredObject:
+class StoredObject(Struct, frozen=True, kw_only=True):
     """An object of a cube, and the version of it that was read."""
 
     content: bytes
@@ -208,8 +205,7 @@ class StoredObject:
     """When it was put, in seconds since 1970-01-01 UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierRows:
+class EarlierRows(Struct, frozen=True, kw_only=True):
     """What is known of the rows before those of a plan. The defaults are those of a new cube."""
 
     report: "Report | None" = None

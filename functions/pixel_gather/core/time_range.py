@@ -6,9 +6,10 @@
 
 import calendar
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -28,8 +29,7 @@ _MOMENT: Final = re.compile(
 _EXAMPLES: Final = "2024, 2024-06, 2024-06-01/2024-08-31 or 2024-06-01T00:00:00Z/.."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True, kw_only=True):
     """Times from ``start_us`` to ``stop_us``, both included, in microseconds since 1970-01-01 UTC."""
 
     start_us: int = FIRST_US

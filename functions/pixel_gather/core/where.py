@@ -8,8 +8,9 @@ signs stands in quotes.
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import finite
 from pixel_gather.core.errors import RequestError
@@ -69,8 +70,7 @@ _CONDITION: Final = re.compile(
 _DATE: Final = re.compile(r"\d{4}-\d{2}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """One comparison of one property."""
 
     name: str

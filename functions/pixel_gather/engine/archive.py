@@ -5,7 +5,7 @@ there is none, so of several first gathers at once one wins. All others plan by 
 """
 
 import json
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec

@@ -1,8 +1,10 @@
 """What the rows of a plan are added to: nothing yet, the cube of an archive, or a cube that is there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.claim import find_cube
 from pixel_gather.core.errors import RequestError
@@ -19,20 +21,19 @@ APPEND_TO: Final = "output.append_to"
 """The field of a request that names the cube to which rows are added."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class Base(Struct, frozen=True, kw_only=True):
     """What the rows of a plan are added to. The defaults are those of a new cube."""
 
     template: CubeTemplate | None = None
     """What the plan inherits; None if it is free."""
 
-    append: Append = field(default_factory=Append)
+    append: Append = msgspec.field(default_factory=Append)
     """Where the new rows go."""
 
-    shards: Mapping[str, int] = field(default_factory=dict)
+    shards: Mapping[str, int] = {}
     """Size in bytes of each shard that is stored, by its key."""
 
-    rows: Iterator[Mapping[str, Any]] = field(default_factory=lambda: iter(()))
+    rows: Iterator[Mapping[str, Any]] = msgspec.field(default_factory=lambda: iter(()))
     """Values of the rows that are there, in batches. They can be read once."""
 
 

@@ -6,9 +6,9 @@ PUT has a condition, and stops if a later append has filled the shard meanwhile.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import AppendRunningError
 from pixel_gather.core.plan.cube_plan import claim_of
@@ -19,8 +19,7 @@ from pixel_gather.engine.publish import Check, commit, put_all
 from pixel_gather.engine.row_claim import RowClaim, check_claimed, claim_key, take_claim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class Compacted(Struct, frozen=True, kw_only=True):
     """What a compaction has done."""
 
     n_shards: int

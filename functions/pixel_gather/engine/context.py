@@ -1,14 +1,15 @@
 """What the steps of a gather share, as one value that they pass on."""
 
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.stores import ControlStore, CubeStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherStores:
+class GatherStores(Struct, frozen=True, kw_only=True):
     """Where a gather writes. A finish needs no more."""
 
     cube: CubeStore
@@ -26,8 +27,7 @@ class GatherStores:
         return replace(self, control=self.control.below(claim))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherContext(GatherStores):
+class GatherContext(GatherStores, frozen=True, kw_only=True):
     """Where a gather writes, and how it reads."""
 
     sources: SourceAccess

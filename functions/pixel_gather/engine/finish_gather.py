@@ -9,6 +9,7 @@ from itertools import batched
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import (
@@ -264,8 +265,7 @@ async def _agree_on_lost(
     return {index: key for index, key in found.items() if index not in lost}
 
 
-@dataclass(frozen=True, slots=True)
-class _Sidecars:
+class _Sidecars(Struct, frozen=True):
     """The sidecars of the committed tasks."""
 
     control: ControlStore

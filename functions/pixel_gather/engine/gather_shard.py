@@ -4,10 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.model.outcome import Outcome, ShardResult
@@ -34,8 +35,7 @@ from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import both, read_committed, read_rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedShard:
+class LoadedShard(Struct, frozen=True, kw_only=True):
     """What the control files contain for one task."""
 
     committed: ShardResult | None
@@ -66,8 +66,7 @@ def _no_next(_: int) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilledShard:
+class FilledShard(Struct, frozen=True, kw_only=True):
     """A committed shard."""
 
     result: ShardResult

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from msgspec import Struct
+
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import AlreadyCommittedError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -32,8 +34,7 @@ type OnShard = Callable[[CubePlan, ShardTask, FilledShard], None]
 """Called when a shard is committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     gather: str
     plan: CubePlan
     buffers: ShardBuffers

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError

@@ -1,7 +1,7 @@
 """Which rows of a list a cube lacks, and which of its shards they continue. Pure."""
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np

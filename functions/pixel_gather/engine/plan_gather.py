@@ -6,11 +6,12 @@ follow. It only has no rows before it.
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from copy import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -184,8 +185,7 @@ async def plan_dry(
     return drafted[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What is to be planned."""
 
     request: "GatherRequest"

@@ -15,9 +15,12 @@ nothing more; see `pixel_gather.core.claim.check_uncommitted`.
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from copy import replace
 from hashlib import sha256
 from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -29,8 +32,7 @@ LAPSES_AFTER_S: Final = 1800.0
 _RENEWED_AFTER_S: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """Who gathers the rows of the cube's next version."""
 
     claim: str
@@ -43,8 +45,7 @@ class Claim:
     """When the plan was made, in seconds since 1970-01-01 UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowClaim(Claim):
+class RowClaim(Claim, frozen=True, kw_only=True):
     """The claim of an append, as its file has it."""
 
     first_row: int
@@ -78,7 +79,7 @@ class RowClaim(Claim):
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        return json.dumps(asdict(self)).encode()
+        return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "RowClaim":

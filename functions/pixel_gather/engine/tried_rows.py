@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING
 
 import msgspec

@@ -4,11 +4,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Box
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -42,8 +43,7 @@ type Table = SqliteSourceTable | StoredTable | ChipTable
 again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """Objects that all steps of one gather share."""
 
     settings: Settings

@@ -1,6 +1,9 @@
 """How work in this process uses the machine."""
 
-from dataclasses import dataclass, field, replace
+from copy import replace
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate import worker_limits
@@ -8,11 +11,10 @@ from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.store.store_settings import StoreSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """How a gather in process uses this machine. No setting changes its result."""
 
-    stores: StoreSettings = field(default_factory=StoreSettings)
+    stores: StoreSettings = msgspec.field(default_factory=StoreSettings)
     concurrency: int | None = None
     """Sources read at one time from each back end, for experiments. None to adapt while reading."""
 

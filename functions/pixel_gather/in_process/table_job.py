@@ -6,9 +6,12 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.shown import facts_in_html
@@ -100,8 +103,7 @@ class MadeTable:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableJob:
+class TableJob(Struct, frozen=True, kw_only=True):
     """Features, the images of a list, and what is computed of each pair."""
 
     job: Job

@@ -6,10 +6,10 @@ rasterio is imported where it is used. The import takes up to 0.8 s, and workers
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import DescribedCrs
@@ -30,8 +30,7 @@ _DEPRECATED: Final = " (deprecated)"
 _EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class RasterioProjector:
+class RasterioProjector(Struct, frozen=True):
     """The ``Projector`` of production. All are equal, and share results: sources have few CRSs."""
 
     def check(self, crs: str, *, field: str) -> None:

@@ -8,12 +8,13 @@ if either has one. So an append that comes twice or late adds nothing twice, and
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.source import CubeRow
@@ -44,8 +45,7 @@ _SAME: Final = ("request", "features")
 _FIELD: Final = "append_to"
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseTable:
+class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
     """A complete table, and its three files on this machine."""
 
     path: Path

@@ -13,11 +13,11 @@ the position of the mistake.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -53,8 +53,7 @@ class _Token(NamedTuple):
     """Position of its first character, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """What is computed of each pixel."""
 
     text: str

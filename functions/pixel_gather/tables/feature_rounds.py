@@ -8,12 +8,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import CubeRow
@@ -111,8 +113,7 @@ class FeatureState:
         return sum(map(len, self.images))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPart:
+class MeasuredPart(Struct, frozen=True, kw_only=True):
     """The lines of the images of one task."""
 
     images: tuple[Measured, ...]

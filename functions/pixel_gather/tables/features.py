@@ -5,12 +5,13 @@ and its corners are in a file.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -26,8 +27,7 @@ LONLAT: Final = "EPSG:4326"
 NO_TIME: Final = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
+class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Points or polygons, in the order of their ids."""
 
     ids: np.ndarray[Any, Any]

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import CubeRow, Source
@@ -20,8 +21,7 @@ class BandOf(NamedTuple):
     """From 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class BandFinder:
+class BandFinder(Struct, frozen=True):
     """Finds bands of one row of a list by the names of a request."""
 
     named: Mapping[str, Source | None]

@@ -1,7 +1,8 @@
 """What reading parts of many images takes, in one function of one vCPU. Pure."""
 
-from dataclasses import dataclass
 from typing import Final, Self
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
@@ -10,8 +11,7 @@ GB_OF_ONE_VCPU: Final = 1769 / 1024
 """Memory of a function of one vCPU, in GB."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadForecast:
+class ReadForecast(Struct, frozen=True):
     """What reading images takes."""
 
     requests: float

@@ -1,13 +1,12 @@
 """How the images of a table are read."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.io.crs import RasterioProjector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageAccess:
+class ImageAccess(Struct, frozen=True, kw_only=True):
     """What opens the images of one list."""
 
     bands: tuple[str, ...]

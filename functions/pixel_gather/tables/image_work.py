@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing
-from dataclasses import replace
+from copy import replace
 from typing import Any, Protocol
 
 import msgspec

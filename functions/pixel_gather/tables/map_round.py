@@ -1,8 +1,9 @@
 """How one round of a table runs in a distributed map: tasks, workers, time limits, price. Pure."""
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.assumptions import CHILD, CHILDREN, COLD_START, STEPS
 from pixel_gather.core.estimate.pricing import (
@@ -36,8 +37,7 @@ _DECIDING_S: Final = 3.0
 """Assumed, of the function that decides the next round."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapRound:
+class MapRound(Struct, frozen=True, kw_only=True):
     """How the map runs one round."""
 
     n_tasks: int

@@ -6,8 +6,9 @@ its task and writes one sidecar, which commits the task. After the round, one fu
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.stores import ControlStore, needed_file
 from pixel_gather.core.task_group import all_of
@@ -25,8 +26,7 @@ _SIDECARS: Final = "measured"
 _AHEAD: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapTask:
+class MapTask(Struct, frozen=True, kw_only=True):
     """Scenes that one worker reads."""
 
     index: int

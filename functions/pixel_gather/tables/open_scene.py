@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.plurals import none_of
@@ -46,8 +46,7 @@ class Positions(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SceneBand:
+class SceneBand(Struct, frozen=True):
     """A band whose file is open."""
 
     of: BandOf
@@ -55,8 +54,7 @@ class SceneBand:
     scaling: Scaling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedScene:
+class OpenedScene(Struct, frozen=True, kw_only=True):
     """The files of one row, open."""
 
     id: str
@@ -86,8 +84,7 @@ class OpenedScene:
         return min(headers, key=lambda header: 0.0 if header.transform is None else _pixel_area(header))
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredBand:
+class _StoredBand(Struct, frozen=True):
     """A band at the wanted positions, as it is stored."""
 
     stored: Stored
@@ -95,8 +92,7 @@ class _StoredBand:
     scaling: Scaling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneValues:
+class SceneValues(Struct, frozen=True, kw_only=True):
     """The values of all bands of a scene at the wanted positions."""
 
     stored: Mapping[str, _StoredBand]
@@ -106,7 +102,7 @@ class SceneValues:
     status: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
     """Of each position: a `Status`."""
 
-    reasons: Mapping[int, str] = field(default_factory=dict)
+    reasons: Mapping[int, str] = {}
     """Why, by status."""
 
     def bands(self, part: slice = slice(None)) -> Mapping[str, Floats]:
@@ -117,8 +113,7 @@ class SceneValues:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImagePlan:
+class ImagePlan(Struct, frozen=True, kw_only=True):
     """What one image would take."""
 
     n_lines: int

@@ -1,10 +1,10 @@
 """Features as bytes, for workers that measure them: ids, places, times and shapes, but no columns."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.shapes import Shapes
@@ -27,8 +27,7 @@ class _Shapes(msgspec.Struct, array_like=True):
     sizes: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PackedFeatures:
+class PackedFeatures(Struct, frozen=True):
     """Reads packed features."""
 
     content: bytes

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
@@ -89,8 +90,7 @@ def n_piece_values(columns: Sequence[str]) -> int:
     return len(set(columns) - {"image", *piece_columns(np.zeros(0, piece_dtype(0)))})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRecord:
+class ImageRecord(Struct, frozen=True, kw_only=True):
     """One image of the job."""
 
     number: int
@@ -152,7 +152,7 @@ class ImageRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> "ImageRecord":

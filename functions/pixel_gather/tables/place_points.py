@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.kept_values import KeptValues
@@ -22,8 +23,7 @@ _MARGIN: Final = 0.02
 """Of the image's box in the CRS of the points, on each side: edges are curved there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """The points on an image."""
 
     members: Integers

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from copy import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import batched
@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_rows import is_data_frame
@@ -62,8 +63,7 @@ _MOST_LON: Final = 360 + _SLACK
 _MOST_LAT: Final = 90 + _SLACK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureColumns:
+class FeatureColumns(Struct, frozen=True, kw_only=True):
     """Which columns of the features mean what."""
 
     id: str | None = None

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError, StaleHeaderError
 from pixel_gather.core.model.source import Cost, Header
@@ -35,8 +36,7 @@ MOST_READ_NBYTES: Final = 64 << 20
 """Decoded pixels of all windows that are in memory at one time."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileRun:
+class TileRun(Struct, frozen=True):
     """Tiles side by side, and the wanted pixels in them."""
 
     window: Window
@@ -49,8 +49,7 @@ class TileRun:
     n_tiles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """The values of some bands at the wanted pixels."""
 
     stored: Stored
@@ -65,7 +64,7 @@ class Sampled:
     status: np.ndarray[Any, np.dtype[np.uint8]]
     """(pixel): a `Status`; not OK if its tile could not be read."""
 
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, str] = {}
     """For each such status, why."""
 
 

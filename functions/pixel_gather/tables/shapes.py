@@ -9,10 +9,10 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.window import Transform
 
@@ -32,8 +32,7 @@ _rasterising: Final = threading.Lock()
 """rasterio hides a warning of its own for all threads: two at once would show it, or hide others for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shapes:
+class Shapes(Struct, frozen=True, kw_only=True):
     """Shapes in two dimensions, in a fixed order. Safe to read from several threads."""
 
     read: Callable[[int, int], bytes]

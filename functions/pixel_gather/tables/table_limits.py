@@ -1,14 +1,14 @@
 """What a table may take by its forecast: dollars and seconds. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.pricing import dollars
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLimits:
+class TableLimits(Struct, frozen=True, kw_only=True):
     """What a table may take. None for no limit."""
 
     usd: float | None = None

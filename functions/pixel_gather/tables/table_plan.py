@@ -1,8 +1,9 @@
 """What a table would take, from the headers of some of its images. Reads no pixel."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.estimate.assumptions import DECODING
@@ -21,8 +22,7 @@ _CPU_PER_LINE_S: Final = 2e-6
 """From pixel to Parquet. Measured on x86 for points: docs/points-and-zones.md."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
+class TablePlan(Struct, frozen=True, kw_only=True):
     """What a table would take, from the headers of some of its images."""
 
     n_features: int

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 import xxhash
+from msgspec import Struct
 
 _PART_NBYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     """What was written."""
 
     n_lines: int

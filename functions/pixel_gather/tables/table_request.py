@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import check_box
 from pixel_gather.core.errors import RequestError
@@ -21,8 +22,7 @@ _US: Final = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_0
 _SEARCHES: Final = ("catalog", "stac")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRequest:
+class TableRequest(Struct, frozen=True, kw_only=True):
     """Features, images, and what is computed."""
 
     features: Any

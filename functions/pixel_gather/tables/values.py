@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.pixel_mask import PixelMask
@@ -15,8 +17,7 @@ from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.+)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """One value of each pixel."""
 
     name: str
@@ -25,8 +26,7 @@ class Value:
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class Values(Struct, frozen=True, kw_only=True):
     """The values that a table has, and which pixels count."""
 
     values: tuple[Value, ...] = ()

@@ -5,12 +5,12 @@ A part of the table is put together at a time, from the parts of all images. So 
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError, errors_of_writing
 from pixel_gather.tables.base_table import BaseTable
@@ -46,8 +46,7 @@ _US_PER_DAY: Final = 86_400_000_000
 _NO_IMAGE: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineForm:
+class LineForm(Struct, frozen=True, kw_only=True):
     """What the lines of a table tell."""
 
     columns: Sequence[str]

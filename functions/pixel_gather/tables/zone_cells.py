@@ -8,12 +8,13 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.area import sides_of_shape, unwrapped_shape
 from pixel_gather.core.errors import RequestError, SourceError
@@ -54,8 +55,7 @@ _POLYGONS: Final = (3, 6)
 """shapely's type ids of polygons and multipolygons."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneCells:
+class ZoneCells(Struct, frozen=True, kw_only=True):
     """The cells of some zones on one grid, zone by zone."""
 
     zones: Integers

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -25,8 +26,7 @@ from pixel_gather_bench.blocks.trial import Trials, empty_at_end
 from pixel_gather_bench.experiment import about_machine, put_text, rounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlocksRequest:
+class BlocksRequest(Struct, frozen=True, kw_only=True):
     """What the command was asked for."""
 
     sweep: Sweep
@@ -49,8 +49,7 @@ RECORDS: Final = "blocks.json"
 TEXT: Final = "blocks.txt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlocksReport:
+class BlocksReport(Struct, frozen=True, kw_only=True):
     """All measurements of one run, or of several runs together."""
 
     machine: dict[str, Any]
@@ -66,7 +65,7 @@ class BlocksReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        values: dict[str, Any] = msgspec.to_builtins(self)
+        values: dict[str, Any] = to_builtins(self)
         return values
 
     def to_text(self) -> str:

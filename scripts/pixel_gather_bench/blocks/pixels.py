@@ -4,12 +4,12 @@ They are kept as one ``.npy`` file, so that every process begins with the same p
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import zarr
+from msgspec import Struct
 from zarr.abc.store import Store as ZarrStore
 from zarr.storage import LocalStore, ObjectStore
 
@@ -29,8 +29,7 @@ _SCALE, _OFFSET = 2.75e-5, -0.2
 """From numbers to reflectances, as Landsat's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockPixels:
+class BlockPixels(Struct, frozen=True, kw_only=True):
     """Where the pixels are and what they are."""
 
     file: Path

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import obstore
 import zarr
+from msgspec import Struct
 from obstore.exceptions import BaseError
 from zarr.buffer import cpu
 
@@ -27,8 +27,7 @@ from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.sweep import ARRAY, FILL, BlockSetting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockJob:
+class BlockJob(Struct, frozen=True, kw_only=True):
     """One process's share of writing or reading a cube."""
 
     setting: BlockSetting
@@ -56,8 +55,7 @@ class BlockJob:
         return slice(self.shards.start * depth, min(self.shards.stop * depth, self.setting.shape[0]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteAnswer:
+class WriteAnswer(Struct, frozen=True, kw_only=True):
     """What writing one share took; moments are on the clock that all processes of a machine share."""
 
     began_s: float
@@ -67,8 +65,7 @@ class WriteAnswer:
     peak_rss_mib: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadAnswer:
+class ReadAnswer(Struct, frozen=True, kw_only=True):
     """What reading one share took, in each of three ways."""
 
     began_s: float

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.plan.choose_layout import SHARD_NBYTES, Layout, plan_layout
 from pixel_gather.core.request.output import ExplicitLayout, Output
@@ -86,8 +87,7 @@ FILL: Final = 0
 """What pads chunks that overhang."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSetting:
+class BlockSetting(Struct, frozen=True, kw_only=True):
     """One point of the curves."""
 
     codec: str
@@ -133,8 +133,7 @@ class BlockSetting:
         return -(-self.shape[0] // self.shard[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockResult:
+class BlockResult(Struct, frozen=True, kw_only=True):
     """What one measurement came to; MB are 1,000,000 bytes of decoded pixels, times are by the wall clock."""
 
     write_mb_per_s: float
@@ -161,8 +160,7 @@ class BlockResult:
     """Peak of the largest process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockRecord:
+class BlockRecord(Struct, frozen=True, kw_only=True):
     """One measurement."""
 
     setting: BlockSetting
@@ -181,8 +179,7 @@ WRITES_IN_FLIGHT: Final = 2
 N_WORKERS: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     codecs: tuple[str, ...]

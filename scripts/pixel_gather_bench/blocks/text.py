@@ -3,8 +3,9 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.plan.choose_layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
 from pixel_gather.in_process.places import show_place
@@ -26,8 +27,7 @@ WAYS: Final = ("write_mb_per_s", "whole_mb_per_s", "slices_per_s", "series_per_s
 type Medians = dict[BlockSetting, BlockResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """The default's block compared with the best compromise of the same codec."""
 
     codec: str

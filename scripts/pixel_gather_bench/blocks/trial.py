@@ -3,11 +3,11 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
@@ -22,8 +22,7 @@ _WRITE: Final = "pixel_gather_bench.blocks.share:ready_to_write"
 _READ: Final = "pixel_gather_bench.blocks.share:ready_to_read"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trials:
+class Trials(Struct, frozen=True, kw_only=True):
     """Measures settings, one after the other, at one place."""
 
     place: str

@@ -1,7 +1,7 @@
 """Draws all figures of some runs, in the order of the report of 2018."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 
 import numpy as np

@@ -9,7 +9,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
@@ -28,6 +27,7 @@ from matplotlib.ticker import (
     NullLocator,
     ScalarFormatter,
 )
+from msgspec import Struct
 
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.page import Plot
@@ -63,8 +63,7 @@ _NOTE_CHARACTERS: Final = 170
 _FOR_ALL_ELEMENTS: Final = re.compile(r"\s*<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class Drawn(Struct, frozen=True, kw_only=True):
     """A figure that is ready to be written."""
 
     figure: Figure
@@ -341,6 +340,6 @@ def make_plots(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
 
 def themed_svg(svg: str) -> str:
     """Replace the colours of ``LIGHT`` in an SVG by the CSS variables of the page around it."""
-    names = {getattr(LIGHT, field.name): field.name for field in fields(LIGHT)}
+    names = {getattr(LIGHT, name): name for name in LIGHT.__struct_fields__}
     colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
     return colours.sub(lambda colour: f"var({PREFIX}{names[colour[1].lower()]})", svg)

@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import best_run, group_by_series, plain_number
@@ -21,8 +21,7 @@ _SECONDS_FROM_S: Final = 10.0
 """From this median on, times are shown in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureUnit:
+class FigureUnit(Struct, frozen=True, kw_only=True):
     """A unit, and how many of it make one second or one byte."""
 
     name: str
@@ -79,8 +78,7 @@ Or at the greatest value, if that is less.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """The part of an axis that is drawn. One late answer does not hide the rest."""
 
     low: float

@@ -1,11 +1,11 @@
 """Draws figure 3: times per source with few sources at a time, and with the best concurrency."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from msgspec import Struct
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
@@ -30,8 +30,7 @@ _PARTS: Final[tuple[Part, ...]] = ("open", "read", "total")
 _FEWEST_IN_GROUP: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
+class _Group(Struct, frozen=True, kw_only=True):
     """A group of sources whose times are compared with another group's."""
 
     name: str

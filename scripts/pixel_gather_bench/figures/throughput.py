@@ -1,12 +1,12 @@
 """Draws figure 5: throughput over the number of sources done, for every run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from msgspec import Struct
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
@@ -34,8 +34,7 @@ _LABEL_HEIGHT: Final = 0.058
 """Distance between the middles of two labels, as a share of the axes' height."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Level:
+class _Level(Struct, frozen=True, kw_only=True):
     """A label at the right edge, at the height of a typical throughput."""
 
     name: str

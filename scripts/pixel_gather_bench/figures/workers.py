@@ -1,13 +1,13 @@
 """Draws figure 2: throughput, efficiency per worker and bytes per second by concurrency."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from msgspec import Struct
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.run import Run
@@ -42,8 +42,7 @@ _BASE_SHARE: Final = 0.25
 """Efficiency within a run is relative to the median of this share of slices, with the fewest in flight."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Points:
+class _Points(Struct, frozen=True, kw_only=True):
     """One series by rising concurrency. All arrays have the same length."""
 
     concurrency: Floats

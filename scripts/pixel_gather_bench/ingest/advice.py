@@ -1,9 +1,10 @@
 """Recommends a way for each pattern of use, from what was measured. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.explain import size
@@ -25,8 +26,7 @@ _NEARLY_AS_FAST: Final = 1.10
 _SINGLE: Final = ("one-stream", "pipe")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     """The way to use for one pattern."""
 
     pattern: str

@@ -5,11 +5,12 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from copy import replace
 from pathlib import Path
 from typing import Any, Final
 
 import obstore
+from msgspec import Struct, to_builtins
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, RequestError, SourceError, StoreError
@@ -46,8 +47,7 @@ _LONGEST_S: Final = 3600
 _MEASURE: Final = "pixel_gather_bench.ingest.job:measure"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestRequest:
+class IngestRequest(Struct, frozen=True, kw_only=True):
     """What the command was asked for."""
 
     hrefs: tuple[str, ...]
@@ -69,8 +69,7 @@ class IngestRequest:
     """Whether the figures published in 2022 are shown beside those of one object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOutcome:
+class IngestOutcome(Struct, frozen=True, kw_only=True):
     """The result, which is also in a folder."""
 
     folder: Path
@@ -212,15 +211,15 @@ def _write(
         lines += ["", *lines_beside(summaries, nbytes=objects[0].nbytes)]
     text = "\n".join((*lines, "", f"{request.times} rounds, medians; {machine_in_words(about)}"))
     values = {
-        "objects": [asdict(each) for each in objects],
+        "objects": [to_builtins(each) for each in objects],
         "sample_bytes": request.sample_nbytes,
         "random_reads": request.n_random,
         "ahead": request.most_ahead,
-        "ways": [asdict(each) for each in summaries],
+        "ways": [to_builtins(each) for each in summaries],
         "not_here": missing,
-        "advice": [asdict(each) for each in advice],
+        "advice": [to_builtins(each) for each in advice],
         "plan": {"parts": parts.n, "part_bytes": parts.part_nbytes, "said": plan},
-        "trials": [asdict(each) for each in trials],
+        "trials": [to_builtins(each) for each in trials],
         "published": OF_2022 if request.with_published else None,
         "machine": about,
     }

@@ -5,12 +5,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from copy import replace
 from importlib import import_module
 from random import Random
 from typing import Literal
 
 import xxhash
+from msgspec import Struct
 
 from pixel_gather.core import process_usage
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -26,8 +27,7 @@ _ALIGNED = 4096
 """Random ranges begin at multiples of this many bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class Read(Struct, frozen=True, kw_only=True):
     """Bytes [start, stop) of one of the objects."""
 
     index: int
@@ -35,8 +35,7 @@ class Read:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestJob:
+class IngestJob(Struct, frozen=True, kw_only=True):
     """One way, measured once in a process of its own."""
 
     way: str
@@ -54,8 +53,7 @@ class IngestJob:
     """Empty folder of this process for downloads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredWay:
+class MeasuredWay(Struct, frozen=True, kw_only=True):
     """What one way took once. Times are in seconds since the process was ready."""
 
     digest: str
@@ -96,8 +94,7 @@ class MeasuredWay:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayTrial:
+class WayTrial(Struct, frozen=True, kw_only=True):
     """One attempt at one way."""
 
     way: str

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote

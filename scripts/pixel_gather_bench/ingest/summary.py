@@ -6,10 +6,11 @@ and memory were not measured.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather_bench.experiment import aligned, digits, take_median
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from pixel_gather.io.pictures.theme import Theme
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """One way."""
 
     way: Way

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestObject:
+
+class IngestObject(Struct, frozen=True, kw_only=True):
     """One object of a store."""
 
     href: str
@@ -23,8 +23,7 @@ class IngestObject:
     """Its path on a mounted file system."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """One way."""
 
     name: str

@@ -1,8 +1,10 @@
 """The job of one run: engine, sources at one time, and the tile that is read of every source. Pure."""
 
 import re
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
@@ -21,8 +23,7 @@ class Raster(NamedTuple):
     dtype: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileTarget:
+class TileTarget(Struct, frozen=True, kw_only=True):
     """What is read from every source. The first good source determines shape and dtype."""
 
     tile: tuple[int, int] | None
@@ -82,8 +83,7 @@ ENGINES: Final[tuple[EngineName, ...]] = ("fast", "rasterio")
 """``fast`` is this project's reader. ``rasterio`` is GDAL in threads, with the settings published in 2018."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class Configuration(Struct, frozen=True, kw_only=True):
     """Engine and concurrency of a run."""
 
     engine: EngineName
@@ -101,8 +101,7 @@ class Configuration:
         return "auto" if self.concurrency is None else str(self.concurrency)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteJob:
+class SuiteJob(Struct, frozen=True, kw_only=True):
     """All that one run needs to know."""
 
     configuration: Configuration

@@ -1,13 +1,13 @@
 """The records of a suite: each run's times, written to its folder and read back as runs."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.run import Run
@@ -18,8 +18,7 @@ from pixel_gather_bench.suite.job import ENGINES, Configuration, EngineName, Sui
 from pixel_gather_bench.suite.source_times import Columns, SourceFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """The record of one run. Times are in seconds."""
 
     job: SuiteJob
@@ -103,8 +102,7 @@ _SETTINGS: Final = "settings.json"
 _LIST: Final = "list.txt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteSettings:
+class SuiteSettings(Struct, frozen=True, kw_only=True):
     """What the runs of one suite have in common, and which runs there are."""
 
     engines: tuple[EngineName, ...]

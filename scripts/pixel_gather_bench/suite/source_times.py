@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from threading import Lock
 
+from msgspec import Struct
+
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.process_usage import cpu_s
 
@@ -13,8 +15,7 @@ type Floats = list[float]
 type Integers = list[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFailure:
+class SourceFailure(Struct, frozen=True, kw_only=True):
     """A source without pixels."""
 
     position: int

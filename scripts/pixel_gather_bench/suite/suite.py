@@ -1,8 +1,10 @@
 """Runs a suite, round by round. Every run has a fresh process, and its record is kept at once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import GatherError
 from pixel_gather_bench.child import RunCrashedError, run_in_child
@@ -10,8 +12,7 @@ from pixel_gather_bench.suite.job import Configuration, SuiteJob
 from pixel_gather_bench.suite.records import Record, SuiteSettings, has_record, runs_in, write_record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One run that has ended."""
 
     name: str

@@ -2,14 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from pixel_gather_bench.suite.records import BestBy, Record, best_record, by_configuration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteRow:
+class SuiteRow(Struct, frozen=True, kw_only=True):
     """One configuration. The figures are those of its best run unless they say otherwise."""
 
     engine: str
@@ -36,8 +36,7 @@ class SuiteRow:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureCause:
+class FailureCause(Struct, frozen=True, kw_only=True):
     """Sources that one engine could not read for one reason."""
 
     engine: str
@@ -81,9 +80,9 @@ def suite_to_json(
     return {
         "folder": folder,
         "best_by": best_by,
-        "runs": [asdict(row) for row in suite_rows(records, best_by)],
+        "runs": [to_builtins(row) for row in suite_rows(records, best_by)],
         "digests": group_by_digest(records),
-        "failures": [asdict(cause) for cause in group_causes(records)],
+        "failures": [to_builtins(cause) for cause in group_causes(records)],
         "crashed": list(crashes),
     }
 

@@ -2,8 +2,10 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.find_limit import Bounds
@@ -22,8 +24,7 @@ _FEW_SOURCES: Final = 128
 """Read by fewer than 8 at a time: they have the same pace throughout, and more would take minutes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """The runs of one number of sources at one time."""
 
     at_a_time: int
@@ -44,8 +45,7 @@ class Point:
         return statistics.median(self.per_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackEndCurve:
+class BackEndCurve(Struct, frozen=True, kw_only=True):
     """One back end: every fixed number, and what the limiter found out by itself."""
 
     back_end: BackEnd

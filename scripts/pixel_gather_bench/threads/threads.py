@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.errors import GatherError
 from pixel_gather.io.store.object_store import split_href
@@ -32,8 +33,7 @@ RECORDS: Final = "threads.json"
 TEXT: Final = "threads.txt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadsRequest:
+class ThreadsRequest(Struct, frozen=True, kw_only=True):
     """What the command was asked for."""
 
     hrefs: tuple[str, ...]
@@ -52,8 +52,7 @@ class ThreadsRequest:
     """Lay the figures published in 2016 beside them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadsReport:
+class ThreadsReport(Struct, frozen=True, kw_only=True):
     """What came out."""
 
     curves: tuple[BackEndCurve, ...]
@@ -66,7 +65,7 @@ class ThreadsReport:
             "machine": self.machine,
             "published": OF_2016 if self.with_published else None,
             "back_ends": [
-                asdict(curve)
+                to_builtins(curve)
                 | {
                     "best": curve.best.at_a_time,
                     "share_of_best": curve.share_of_best,

@@ -1,11 +1,11 @@
 """``pixel-gather bench area``: how fast the links of a box are answered, and folders are listed."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.io.event_loop import run
@@ -93,14 +93,14 @@ def _measure_all(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[
     with serving(answerer(catalog, area)) as port:
         url = f"http://127.0.0.1:{port}/area"
         measure_load(url, 1)  # the first search reads the items
-        clients = [asdict(measure_load(url, n)) for n in options["clients"]]
+        clients = [to_builtins(measure_load(url, n)) for n in options["clients"]]
     with slow_store() as store:
         pools = [(n, *measure_pool(store, n)) for n in options["pool"]]
     return {
         "n_scenes": catalog.header.n_scenes,
         "clients": clients,
-        "point": asdict(measure_request(catalog, Area.of_point(west, south))),
-        "area": asdict(measure_request(catalog, area)),
+        "point": to_builtins(measure_request(catalog, Area.of_point(west, south))),
+        "area": to_builtins(measure_request(catalog, area)),
         "pool": [{"n_workers": n, "seconds": seconds, "n_links": links} for n, seconds, links in pools],
     }
 

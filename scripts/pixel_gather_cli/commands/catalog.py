@@ -2,10 +2,10 @@
 
 import json
 import sys
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -90,7 +90,7 @@ def catalog_command(
         click.echo(f"warning: {note}", err=True)
     for href, reason in made.left_out:
         click.echo(f"{href}: {reason}", err=True)
-    click.echo(json.dumps(asdict(made), indent=2) if as_json else _as_text(made, is_removal=remove))
+    click.echo(json.dumps(to_builtins(made), indent=2) if as_json else _as_text(made, is_removal=remove))
     return 1 if made.n_left_out else 0
 
 

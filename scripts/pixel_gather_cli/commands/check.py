@@ -2,13 +2,14 @@
 
 import json
 import sys
-from dataclasses import asdict, replace
+from copy import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 import zarr
+from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Column, Table
 from zarr.storage import ObjectStore
@@ -74,7 +75,7 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
             "stack": stack,
             "is_emulated": there.is_emulated,
             "measured": measured.values,
-            "findings": [asdict(each) for each in findings],
+            "findings": [to_builtins(each) for each in findings],
         }
         click.echo(json.dumps(shown, indent=2))
     else:

@@ -1,10 +1,10 @@
 """``pixel-gather compact``: the space of shards that appends have continued, and of old tables."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.versions.compact_table import compact_table
@@ -36,11 +36,11 @@ def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
         removed = (
             f"{counted(table.n_removed, 'old version')} removed; the table is at version {table.version}"
         )
-        click.echo(json.dumps(asdict(table), indent=2) if as_json else removed)
+        click.echo(json.dumps(to_builtins(table), indent=2) if as_json else removed)
         return
     done = compact(cube, stores=stores)
     if as_json:
-        click.echo(json.dumps(asdict(done), indent=2))
+        click.echo(json.dumps(to_builtins(done), indent=2))
         return
     shards = counted(done.n_shards, "shard")
     click.echo(

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec import Struct
 
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
 from pixel_gather_cli.signals import ends_when_terminated
@@ -75,14 +75,13 @@ def emulate_command(*, command: tuple[str, ...], given: tuple[str, ...], **optio
     return emulate(command, Options(context=_context(given), **options), deployed=deployed, failures=failures)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options; see their help texts."""
 
     port: int = 0
     workers: int | None = None
     source_buckets: tuple[str, ...] = ()
-    context: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str] = {}
     as_json: bool = False
     env_file: Path | None = None
 

@@ -1,10 +1,10 @@
 """``pixel-gather index``: a header index of a list."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.index.index import Indexed, index
@@ -41,7 +41,7 @@ def index_command(
 
 
 def _to_json(indexed: Indexed) -> dict[str, Any]:
-    return asdict(indexed) | {"n_failed": indexed.n_failed}
+    return {**to_builtins(indexed), "n_failed": indexed.n_failed}
 
 
 def _left_out(indexed: Indexed) -> dict[str, str]:

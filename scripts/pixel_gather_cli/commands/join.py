@@ -1,10 +1,10 @@
 """``pixel-gather join``: many cubes as one array."""
 
 import json
-from dataclasses import asdict
 from typing import Any, Final
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -51,7 +51,7 @@ def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **o
         stores=stores_of(options),
         **options,
     )
-    click.echo(json.dumps(asdict(joined), indent=2) if as_json else _text(joined))
+    click.echo(json.dumps(to_builtins(joined), indent=2) if as_json else _text(joined))
 
 
 def _text(joined: Joined) -> str:

@@ -1,11 +1,11 @@
 """``pixel-gather report``: one gather's page, or several gathers and benchmarks side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
@@ -26,8 +26,7 @@ _OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
 """What those beside the suite leave: a report already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlaceContent:
+class _PlaceContent(Struct, frozen=True, kw_only=True):
     """The content of one place: a cube, or the runs of a benchmark."""
 
     evidence: Evidence | None

@@ -3,10 +3,10 @@
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any, Final
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.plurals import counted
@@ -96,9 +96,9 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
             "wait": report.wait_s,
             "measure": report.measure_s,
             "write": report.write_s,
-            "total": asdict(report.total_s),
-            "open": asdict(report.open_s),
-            "read": asdict(report.read_s),
+            "total": to_builtins(report.total_s),
+            "open": to_builtins(report.open_s),
+            "read": to_builtins(report.read_s),
         },
         "report": report.to_json(),
     }

@@ -1,10 +1,10 @@
 """``pixel-gather schedule add``: a cube or a table that keeps itself up to date."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.schedule import OVERLAP_DAYS, TABLES, Schedule
@@ -51,7 +51,7 @@ def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: b
     schedule = Schedule(name=name, every=every, request=request, overlap_days=overlap_days)
     schedules.add(schedule)
     if as_json:
-        click.echo(json.dumps(asdict(schedule), indent=2))
+        click.echo(json.dumps(to_builtins(schedule), indent=2))
     click.echo(f"added {name}: {every}", err=True)
 
 

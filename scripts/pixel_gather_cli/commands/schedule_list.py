@@ -1,10 +1,10 @@
 """``pixel-gather schedule list``: the schedules of a deployment."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.remote import stack_options
@@ -24,7 +24,7 @@ def schedule_list_command(*, as_json: bool, **options: Any) -> None:
     """
     found = DeployedSchedules.taken_from(options).list_()
     if as_json:
-        click.echo(json.dumps({"schedules": [asdict(each) for each in found]}, indent=2))
+        click.echo(json.dumps({"schedules": [to_builtins(each) for each in found]}, indent=2))
     elif found:
         click.echo("\n".join(in_columns([_HEAD, *map(_row, found)])))
     else:

@@ -1,10 +1,10 @@
 """``pixel-gather verify``: compare a cube or a table with its receipt."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.verify.check_cube import Verified
@@ -39,7 +39,7 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
     else:
         found = verify(cube, stores=stores)
         text = _text(found)
-    click.echo(json.dumps(asdict(found) | {"is_same": found.is_same}, indent=2) if as_json else text)
+    click.echo(json.dumps(to_builtins(found) | {"is_same": found.is_same}, indent=2) if as_json else text)
     return 0 if found.is_same else 1
 
 

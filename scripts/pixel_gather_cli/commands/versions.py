@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.join.repository import JoinedVersion
@@ -52,7 +52,9 @@ def _versions_of_joined(found: Sequence[JoinedVersion], *, as_json: bool) -> str
     """Return the versions of joined cubes, the first one first."""
     oldest_first = found[::-1]
     if as_json:
-        return json.dumps([asdict(each) | {"at": each.at.isoformat()} for each in oldest_first], indent=2)
+        return json.dumps(
+            [to_builtins(each) | {"at": each.at.isoformat()} for each in oldest_first], indent=2
+        )
     head = f"{'version':>7}  {'committed (UTC)':<19}  {'rows':>9}  what"
     lines = [head]
     for each in oldest_first:

@@ -1,16 +1,16 @@
 """What the commands ask of a deployment on AWS. Implemented by `ApiDeployment` and `DirectDeployment`."""
 
 import io
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from pixel_gather.core.request.request import GatherRequest
 
 type Kind = Literal["gather", "table"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalList:
+class LocalList(Struct, frozen=True, kw_only=True):
     """A list file on this machine."""
 
     file: io.BufferedIOBase

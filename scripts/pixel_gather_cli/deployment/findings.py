@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core import samples
 from pixel_gather.core.estimate import assumptions, pricing
@@ -20,8 +21,7 @@ _TOLERATED_PERCENT: Final = 10.0
 _VERSION: Final = re.compile(r":\d+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
     what: str
@@ -40,8 +40,7 @@ def needed(what: str, *, assumed: str, measured: str, is_so: bool, otherwise: st
     return Finding(what=what, assumed=assumed, measured=measured, to_do=to_do, is_wrong=not is_so)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(Struct, frozen=True, kw_only=True):
     """What one gather of the samples tells of the model's figures."""
 
     values: Mapping[str, float]

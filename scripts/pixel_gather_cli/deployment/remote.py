@@ -5,10 +5,10 @@ boto3 is imported only when a deployment is opened. That keeps `--help` quick.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
@@ -57,8 +57,7 @@ deployer_options = with_options(
 """Adds the options of commands for whoever has deployed: they look into the stack itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """The deployment that the options name. None: the environment decides."""
 
     stack: str | None = None
@@ -82,7 +81,7 @@ class Target:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:
         """Remove the options of `remote_options` from a command's options and return them."""
-        return cls(**{name: options.pop(name) for name in cls.__slots__})
+        return cls(**{name: options.pop(name) for name in cls.__struct_fields__})
 
 
 def open_deployment(target: Target) -> RemoteDeployment:

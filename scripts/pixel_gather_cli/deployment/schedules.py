@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import DeploymentError, RequestError
 from pixel_gather.core.extras import check_extra
@@ -20,8 +21,7 @@ _LARGEST_NBYTES: Final = 200_000
 """Lambda takes 256 KB from Scheduler."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleLine:
+class ScheduleLine(Struct, frozen=True, kw_only=True):
     """One schedule as the list shows it."""
 
     name: str

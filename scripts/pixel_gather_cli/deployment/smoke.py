@@ -4,10 +4,11 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from pixel_gather.core import samples
 from pixel_gather.core.errors import DeploymentError
@@ -32,8 +33,7 @@ _REPORT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """One invocation of a function, as Lambda reports it."""
 
     function: str
@@ -63,8 +63,7 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Smoke:
+class Smoke(Struct, frozen=True, kw_only=True):
     """What was seen of one gather of the samples."""
 
     name: str

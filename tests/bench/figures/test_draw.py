@@ -2,13 +2,15 @@
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import asdict, dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from msgspec.structs import asdict
 
 from bench.figures.made_runs import run_of
 from pixel_gather.core.results.run import Run

@@ -1,6 +1,6 @@
 """The names of cubes and engines in figures, and the figure of the pixels."""
 
-from dataclasses import replace
+from copy import replace
 
 import pytest
 

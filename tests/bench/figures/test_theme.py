@@ -1,11 +1,11 @@
 """The colours of figures."""
 
 import re
-from dataclasses import asdict
 from itertools import combinations
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme, css_variables
 from pixel_gather_bench.figures.look import themed_svg

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,7 @@
 """Metrics of large shards: every value reaches CloudWatch within the format's limits."""
 
 import json
-from dataclasses import replace
+from copy import replace
 
 import numpy as np
 import pytest

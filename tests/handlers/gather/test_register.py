@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any

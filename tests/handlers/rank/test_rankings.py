@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,8 @@
 """The limit stays within its bounds and moves only for good reasons."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given

@@ -5,9 +5,11 @@ Nothing here was measured on AWS.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from math import ceil, inf
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions, pricing, try_time_limits
 from pixel_gather.core.estimate.estimate_result import Estimate
@@ -29,8 +31,7 @@ BESIDE: Final = "plan and finish"
 _BYTES_PER_GB: Final = 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     """Result of the model, in numbers."""
 
     deployment: WorkerPool

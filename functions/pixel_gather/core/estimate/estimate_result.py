@@ -1,12 +1,11 @@
 """The result of an estimate: what a gather will take. It is made before a pixel is read."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from pixel_gather.core.model.shown import shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatedFigure:
+class EstimatedFigure(Struct, frozen=True, kw_only=True):
     """One number of an estimate, as text."""
 
     what: str
@@ -15,8 +14,7 @@ class EstimatedFigure:
     """Its basis: counts, or assumptions with their sources."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """Requests, bytes, seconds and dollars of a gather on AWS."""
 
     n_gets: int
@@ -32,7 +30,7 @@ class Estimate:
     """Most workers at one time if each takes longer than expected."""
 
     seconds: float
-    seconds_by_part: dict[str, float] = field(default_factory=dict)
+    seconds_by_part: dict[str, float] = {}
     """Parts of ``seconds``: plan; dispatch, start, read and store of the worker that ends last; finish."""
 
     bound_by: str = ""

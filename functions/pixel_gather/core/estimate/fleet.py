@@ -6,13 +6,13 @@ the request rate of S3. The simulation of 10,000 children takes about 20 ms.
 """
 
 import heapq
-from dataclasses import dataclass
 from math import floor, inf
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+
+class Fleet(Struct, frozen=True, kw_only=True):
     """Equal tasks, and the limits of their speed. Times in seconds."""
 
     n_tasks: int
@@ -49,8 +49,7 @@ class Fleet:
     late_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Course(Struct, frozen=True, kw_only=True):
     """Result of a simulation."""
 
     n_children: int

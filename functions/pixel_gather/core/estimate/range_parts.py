@@ -4,8 +4,9 @@ Object stores limit the bandwidth of one connection. Parts help if the machine h
 concurrent sources already use all of it, as in a Lambda worker, parts only add requests.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
@@ -17,8 +18,7 @@ _SLIGHTLY_LONGER: Final = 1.05
 """Fewer parts are chosen if they take at most this many times as long as the fastest number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(Struct, frozen=True, kw_only=True):
     """Speeds of a machine's network and of the stores that it reads."""
 
     first_byte_s: float
@@ -62,8 +62,7 @@ HERE: Final = _link(assumptions.NETWORK_HERE)
 """Network of a machine that runs a gather in process. If it is slower, parts gain nothing and cost little."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """How to fetch the wanted bytes of one object."""
 
     n: int = 1

@@ -5,7 +5,7 @@ stopped, and a new worker does the rest. The second try is limited, too. Sources
 recorded as timed out. A late worker has no third try.
 """
 
-from dataclasses import replace
+from copy import replace
 from math import ceil
 from typing import Final
 

@@ -3,15 +3,16 @@
 Fetching, waiting and decoding overlap, so the slowest of them decides.
 """
 
-from dataclasses import dataclass, replace
+from copy import replace
 from math import ceil, inf
 from typing import Self
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """Average work of one task."""
 
     n_sources: float
@@ -30,8 +31,7 @@ class Share:
         return self.decoded_nbytes / assumptions.RATIO.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class Worker(Struct, frozen=True, kw_only=True):
     """One machine that reads and stores."""
 
     vcpus: float

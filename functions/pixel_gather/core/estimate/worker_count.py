@@ -6,9 +6,11 @@ children have few tasks (`pixel_gather.core.estimate.fleet.child_sizes`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import replace
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.fleet import Course, Fleet, simulate
@@ -29,8 +31,7 @@ _LONGEST_CHILD_S: Final = 60.0
 """Longest time of all tasks of a child. Longer children would make second tries expensive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staffed:
+class Staffed(Struct, frozen=True, kw_only=True):
     """A deployment with all choices made, and the simulation of a gather with it."""
 
     deployment: WorkerPool

@@ -1,9 +1,10 @@
 """Inputs of a forecast: the work and the workers. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Self
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions, worker_limits
 
@@ -16,8 +17,7 @@ LEAST_GETS_PER_S: Final = 4.0
 """With fewer requests a second, a worker mostly waits for its turn and is paid for that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(Struct, frozen=True, kw_only=True):
     """The work of a gather, in the units that take time or cost money."""
 
     n_sources: int
@@ -38,7 +38,7 @@ class Workload:
     task_nbytes: int = 0
     """Decoded size of the largest task. It must fit into a worker."""
 
-    nbytes_by_bucket: Mapping[str, int] = field(default_factory=dict)
+    nbytes_by_bucket: Mapping[str, int] = {}
     """Bytes to fetch from each S3 bucket."""
 
     window_nbytes: float = 0.0
@@ -57,8 +57,7 @@ class Workload:
     """S3 prefixes of the sources. Each has a request rate of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSize:
+class WorkerSize(Struct, frozen=True, kw_only=True):
     """A deployed size of worker."""
 
     memory_mib: int
@@ -66,8 +65,7 @@ class WorkerSize:
     """Decoded size of the largest task that it can hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarBucket:
+class FarBucket(Struct, frozen=True, kw_only=True):
     """A bucket of sources in another Region than the workers."""
 
     region: str
@@ -75,8 +73,7 @@ class FarBucket:
     """Whether the reader pays for the transfer. If the bucket is read without credentials, its owner pays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPool:
+class WorkerPool(Struct, frozen=True, kw_only=True):
     """The workers of a deployment. The defaults are those of a new deployment."""
 
     max_workers: int = 500
@@ -117,7 +114,7 @@ class WorkerPool:
     gets_per_s: float = inf
     """GETs a second that ``limits.requests_per_s`` allows all workers together."""
 
-    far_buckets: Mapping[str, FarBucket] = field(default_factory=dict)
+    far_buckets: Mapping[str, FarBucket] = {}
     in_flight: int = 64
     """Sources that a worker reads at one time."""
 

@@ -7,10 +7,11 @@ cover.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from copy import replace
+from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_names import is_of_classes, red_green_blue
 
@@ -36,8 +37,7 @@ _DURATIONS: Final = {
 """CF's other words for the units that xarray decodes as durations instead of numbers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BandClass:
+class BandClass(Struct, frozen=True, kw_only=True):
     """One value of a band that stands for a thing."""
 
     value: int
@@ -48,8 +48,7 @@ class BandClass:
     """``#rrggbb``, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BandMeaning:
+class BandMeaning(Struct, frozen=True, kw_only=True):
     """What is said of one band."""
 
     colour: str | None = None
@@ -67,7 +66,7 @@ class BandMeaning:
         """Colour of values that are no class: black in a palette, else none."""
         return "#000000" if self.colour == "palette" else None
 
-    def with_classes(self, classes: Iterable[BandClass]) -> Self:
+    def with_classes(self, classes: Iterable[BandClass]) -> "BandMeaning":
         """Return the same with what else is known of its classes. That goes before what is known here."""
         found = {each.value: each for each in self.classes}
         for each in classes:
@@ -78,7 +77,7 @@ class BandMeaning:
         ordered = tuple(found[value] for value in sorted(found))
         return replace(self, classes=ordered[:MOST_CLASSES])
 
-    def with_claims(self, claimed: Self) -> Self:
+    def with_claims(self, claimed: "BandMeaning") -> "BandMeaning":
         """Return the same with what a catalog claims: its classes, and its unit where the file says none."""
         return replace(self.with_classes(claimed.classes), unit=self.unit or claimed.unit)
 
@@ -100,7 +99,7 @@ class BandMeaning:
         return said
 
     @classmethod
-    def of_attributes(cls, attributes: Mapping[str, Any]) -> Self:
+    def of_attributes(cls, attributes: Mapping[str, Any]) -> "BandMeaning":
         """Return what a measurement's attributes say. Damaged ones say nothing."""
         colour, values = attributes.get("color_interpretation"), attributes.get("flag_values")
         values = values if isinstance(values, list | tuple) else ()

@@ -1,13 +1,13 @@
 """A chip: one window of a gather of many."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from pixel_gather.core.model.window import WindowRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chip:
+class Chip(Struct, frozen=True, kw_only=True):
     """One window of a gather of many, with the columns of its table."""
 
     id: str | int
@@ -20,4 +20,4 @@ class Chip:
     """Whether the rule has the point as the table of chips had it. Cubes of earlier versions only tell it in
     degrees, and a window around that may lie a pixel beside. So nobody reads by it."""
 
-    columns: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    columns: Mapping[str, str | int | float | bool | None] = {}

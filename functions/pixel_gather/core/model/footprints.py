@@ -1,6 +1,6 @@
 """Where a cube lies on the Earth: the rings of its window and of its sources."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 type Ring = tuple[tuple[float, float], ...]
 """The corners of an area, as longitude and latitude in degrees. The first is not repeated at the end.
@@ -9,8 +9,7 @@ Longitudes go on beyond 180 where the area crosses that meridian.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footprints:
+class Footprints(Struct, frozen=True, kw_only=True):
     """The window, and some of the sources that it was read from."""
 
     window: Ring
@@ -24,8 +23,7 @@ class Footprints:
             raise ValueError("a footprint is no ring of longitudes and latitudes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFootprints:
+class SourceFootprints(Struct, frozen=True, kw_only=True):
     """Where all sources lie whose header is known."""
 
     rings: tuple[Ring, ...]

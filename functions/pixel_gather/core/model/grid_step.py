@@ -1,7 +1,8 @@
 """How the pixels of a source become pixels of a grid that all sources of a cube share."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from pixel_gather.core.model.window import Window
 
@@ -11,8 +12,7 @@ MOST_TIMES: Final = 256
 """Largest number of a source. Sums of so many pixels of 16 bits, squared, fit 32 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridStep:
+class GridStep(Struct, frozen=True, kw_only=True):
     """How pixels of a source become pixels of the grid. One of both numbers is 1."""
 
     times: int = 1

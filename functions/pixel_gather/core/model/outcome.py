@@ -1,7 +1,8 @@
 """The result of each source and of each shard. Workers write them; finish stores them in the cube."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 

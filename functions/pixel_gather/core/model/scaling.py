@@ -6,11 +6,12 @@ reflectances that are too low: https://github.com/Element84/earth-search/issues/
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from copy import replace
 from enum import IntEnum
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.source import Header, Source
 
@@ -70,8 +71,7 @@ class OffsetAppliedError(Exception):
     """A catalog claims an offset that a scene's pixels have already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(Struct, frozen=True):
     """From stored to physical values: ``stored * scale + offset``."""
 
     scale: float = 1.0
@@ -79,7 +79,7 @@ class Scaling:
     nodata: float | None = None
     """What the list claims of a file that declares none itself."""
 
-    claims: Mapping[str, object] = field(default_factory=dict)
+    claims: Mapping[str, object] = {}
     """The list's columns, if the offset is what a catalog claims."""
 
     def check(self, stored: Stored, is_valid: Mask) -> None:

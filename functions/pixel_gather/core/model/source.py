@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.tile_coding import TileCoding
@@ -17,8 +19,7 @@ MAX_EXACT: Final = 2**53
 """Largest size up to which float64 holds every integer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """One COG of the list, with its columns."""
 
     href: str
@@ -33,7 +34,7 @@ class Source:
     time_us: int | None = None
     """Time of observation in microseconds since 1970-01-01 UTC."""
 
-    columns: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    columns: Mapping[str, str | int | float | bool | None] = {}
     """The list's other columns."""
 
 
@@ -48,8 +49,7 @@ class SearchCost:
     """Requests for the files of a catalog."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True, kw_only=True):
     """A source that a search found and that the gather does not read."""
 
     href: str | None
@@ -66,8 +66,7 @@ class LeftOut:
     """Why it is not read: one sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubeRow:
+class CubeRow(Struct, frozen=True, kw_only=True):
     """One row of the cube's first axis: the sources of one scene, one per measurement."""
 
     time_us: int | None
@@ -111,8 +110,7 @@ class CubeRow:
         return (*self.sources[:mask_slot], self.mask, *self.sources[mask_slot + 1 :])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListColumn:
+class ListColumn(Struct, frozen=True, kw_only=True):
     """A column of the list that becomes a coordinate."""
 
     name: str

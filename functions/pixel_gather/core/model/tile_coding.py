@@ -1,7 +1,8 @@
 """How the tiles of a source are stored: what a reader of their bytes has to know."""
 
-from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 AS_STORED: Final = "source"
 """The request's codec that stores tiles as they are in the sources."""
@@ -37,8 +38,7 @@ class TileRange(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileCoding:
+class TileCoding(Struct, frozen=True, kw_only=True):
     """The properties that all sources must share if their tiles are to be chunks of one array."""
 
     dtype: str
@@ -59,9 +59,9 @@ class TileCoding:
         """Return in words the first property in which another source differs, or None."""
         if self == other:
             return None
-        for each in fields(self):
-            ours, theirs = getattr(self, each.name), getattr(other, each.name)
+        for name in self.__struct_fields__:
+            ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
-                begin, words = _SAID[each.name]
+                begin, words = _SAID[name]
                 return f"{begin} {words.get(theirs, theirs)}, not {words.get(ours, ours)}"
         return None

@@ -5,8 +5,9 @@ Rows count down and columns count right. A pixel's coordinates are those of its 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
+
+from msgspec import Struct
 
 
 class Transform(NamedTuple):
@@ -79,8 +80,7 @@ class Transform(NamedTuple):
         return all(math.dist(self.xy(col, row), other.xy(col, row)) <= tolerance for col, row in corners)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedCrs:
+class DescribedCrs(Struct, frozen=True, kw_only=True):
     """Description of a CRS, as the cube stores it. PROJ provides it."""
 
     wkt2: str
@@ -93,8 +93,7 @@ class DescribedCrs:
     """Whether its axes are longitude and latitude."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """A rectangle of pixels. It may extend beyond the raster on any side."""
 
     col_off: int
@@ -144,8 +143,7 @@ class Window:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowRule:
+class WindowRule(Struct, frozen=True, kw_only=True):
     """The wanted window, before it is located on a source.
 
     Exactly one of ``tile``, ``is_centre``, ``pixels``, ``bounds`` and ``point`` is set.

@@ -1,13 +1,14 @@
 """The first two axes of a cube of chips. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import replace
+
+from msgspec import Struct
 
 from pixel_gather.core.model.source import ListColumn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChipAxis:
+class ChipAxis(Struct, frozen=True, kw_only=True):
     """How rows become chips and images.
 
     All steps count rows: each image of the first chip, then each of the second. Only the arrays have an axis

@@ -1,13 +1,14 @@
 """A list of sources for a list of chips: each chip has a row for each row of the list. Pure."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any, Final
 
 import numpy as np
 import xxhash
+from msgspec import Struct
 
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
@@ -29,8 +30,7 @@ _BITS: Final = 16
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Chips:
+class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """The chips of a request, ordered so that neighbours follow one another."""
 
     ids: Sequence[str | int]
@@ -118,8 +118,7 @@ def order_of_places(lons: Floats, lats: Floats) -> np.ndarray[Any, np.dtype[np.i
     return np.argsort(codes, kind="stable")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChipRows:
+class ChipRows(Struct, frozen=True, kw_only=True):
     """Some chips and all images: a task's part of the list. Each image is stored once, not once a chip."""
 
     chips: tuple[Chip, ...]
@@ -143,8 +142,7 @@ def _rows_of(chip: Chip, images: Sequence[CubeRow]) -> Iterator[CubeRow]:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChipTable(TableOverList):
+class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
     """Implements `pixel_gather.core.ports.SourceTable`: row ``c * n_images + i`` is image i of chip c."""
 
     chips: Chips

@@ -5,8 +5,9 @@ the defaults are in ``docs/decisions/0003-plan-chunks-for-both-ways-of-reading.m
 """
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
@@ -52,8 +53,7 @@ _SMALL_CHIP_SHARD_NBYTES: Final = 4 * 1024 * 1024
 """But chips of less than this stay together, as they may share tiles."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """Shapes of chunks and shards: (row, y, x). The last ones may extend beyond the cube."""
 
     chunk: tuple[int, int, int]

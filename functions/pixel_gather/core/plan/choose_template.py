@@ -3,9 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.band_meaning import NO_MEANING
@@ -42,8 +44,7 @@ _NO_EXACT_MEAN: Final = ("int64", "uint64", "complex64", "complex128")
 """Dtypes whose sums overflow, or whose pixels have no order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Struct, frozen=True, kw_only=True):
     """Some sources of one slot, spread over the list, and what opening them told."""
 
     name: str | None

@@ -6,9 +6,11 @@ do not end where those of the grid do is refused.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from math import hypot, isclose
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.grid_step import MOST_TIMES, GridStep, Resampling
@@ -28,8 +30,7 @@ _SLACK: Final = 1e-3
 """Share of a pixel by which grids may differ, as in `Transform.aligns_with`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonGrid:
+class CommonGrid(Struct, frozen=True, kw_only=True):
     """The grid that all sources of a cube get."""
 
     resolution: float

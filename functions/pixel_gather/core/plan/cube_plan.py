@@ -1,12 +1,14 @@
 """The plan of a cube, made before a pixel is read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from copy import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.estimate.worker_limits import is_inline
@@ -51,8 +53,7 @@ MOST_GRIDS: Final = 32
 """Sampled grids that a plan keeps, to show where its sources lie."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSlot:
+class SourceSlot(Struct, frozen=True, kw_only=True):
     """Template of the sources in one slot: one source per row, or one per scene and band."""
 
     name: str | None
@@ -109,8 +110,7 @@ class SourceSlot:
         return found if self.overview is None else f"{found}, from overview {self.overview}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredValues:
+class StoredValues(Struct, frozen=True, kw_only=True):
     """What the sources of a measurement hold, where the cube holds other numbers."""
 
     nodata: float | int | None
@@ -122,8 +122,7 @@ class StoredValues:
     offset: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Struct, frozen=True, kw_only=True):
     """One array of the cube."""
 
     name: str
@@ -165,8 +164,7 @@ def _fill_of(nodata: float | None, dtype: str) -> float | int:
     return float("nan") if np.dtype(dtype).kind in "fc" else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PixelArray:
+class PixelArray(Struct, frozen=True, kw_only=True):
     """An array of the cube: one measurement, or all of them along an axis."""
 
     name: str
@@ -193,8 +191,7 @@ def object_keys(arrays: Sequence[PixelArray], *, row: int, strip: int = 0, is_fo
     return [f"{each.name}/c/{place}" for each in arrays]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reduction:
+class Reduction(Struct, frozen=True, kw_only=True):
     """How the scenes of a group become one row, and what they are before."""
 
     by: str
@@ -227,8 +224,7 @@ class Reduction:
         return told if self.order is None else told | {"order": self.order}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class Append(Struct, frozen=True, kw_only=True):
     """Where the rows of a plan go. A new cube is append 1: no rows are before its own."""
 
     version: int = 1
@@ -246,7 +242,7 @@ class Append:
     versions: tuple[CubeVersion, ...] = ()
     """The cube's versions before this one."""
 
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = {}
     """What the cube's metadata say of its first gather; empty if that is this plan's own."""
 
     place_claim: str | None = None
@@ -289,8 +285,7 @@ class Append:
         return self.version == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubePlan:
+class CubePlan(Struct, frozen=True, kw_only=True):
     """Everything that the workers and the finish need, except the list."""
 
     digest: str
@@ -339,7 +334,7 @@ class CubePlan:
     part_nbytes: int | None = None
     """Ranges longer than this are fetched in parallel parts. None for one request per range."""
 
-    append: Append = field(default_factory=Append)
+    append: Append = msgspec.field(default_factory=Append)
     """Where the rows go: at the beginning of a new cube, or behind those of one that is there."""
 
     resolution: float | None = None
@@ -362,7 +357,7 @@ class CubePlan:
     reduction: Reduction | None = None
     """How scenes become rows; None if each scene is one."""
 
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     @property
     def of_scenes(self) -> "CubePlan":
@@ -601,10 +596,10 @@ class CubePlan:
             "mask": None if (mask := self.of_scenes.mask) is None else mask.to_json(),
             "values": self.values,
             "reduce": None if self.reduction is None else self.reduction.to_json(),
-            "layout": asdict(self.layout) | {"codec": self.codec},
+            "layout": to_builtins(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
             "part_bytes": self.part_nbytes,
-            "estimate": asdict(self.estimate),
+            "estimate": to_builtins(self.estimate),
             "warnings": list(self.warnings),
         }
 

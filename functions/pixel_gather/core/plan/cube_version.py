@@ -1,13 +1,11 @@
 """The versions of a cube: its first gather, and what each append has added. Pure."""
 
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
+from msgspec import Struct, to_builtins
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubeVersion:
+class CubeVersion(Struct, frozen=True, kw_only=True):
     """One commit of a cube."""
 
     number: int
@@ -44,7 +42,7 @@ class CubeVersion:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
+        told: dict[str, Any] = to_builtins(self)
         return told
 
 

@@ -6,13 +6,13 @@ never write the same object, and a retry repeats only its own work. Pure.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixel_gather.core.plan.cube_plan import CubePlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardTask:
+class ShardTask(Struct, frozen=True, kw_only=True):
     """The work for one shard of every measurement."""
 
     index: int
@@ -69,8 +69,7 @@ def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-@dataclass(frozen=True, slots=True)
-class ShardRows:
+class ShardRows(Struct, frozen=True):
     """The rows that a plan reads of one shard."""
 
     again: tuple[int, ...]

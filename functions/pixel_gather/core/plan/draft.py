@@ -1,6 +1,8 @@
 """What a sample of its sources tells of one slot. Pure."""
 
-from dataclasses import dataclass, replace
+from copy import replace
+
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.source import Header
@@ -8,8 +10,7 @@ from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.locate_window import Grid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """Result of sampling one slot: its template, and the average cost of its sources."""
 
     slot: SourceSlot

@@ -7,10 +7,11 @@ refused. The error has both values.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -35,8 +36,7 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubeTemplate:
+class CubeTemplate(Struct, frozen=True, kw_only=True):
     """The properties of a cube that other gathers inherit."""
 
     slots: tuple[SourceSlot, ...]
@@ -101,7 +101,7 @@ class CubeTemplate:
         )
 
     @property
-    def of_scenes(self) -> Self:
+    def of_scenes(self) -> "CubeTemplate":
         """What is prescribed to the scenes of the rows: by it, sources are read."""
         if self.reduce is None:
             return self
@@ -142,7 +142,7 @@ class CubeTemplate:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
+        told: dict[str, Any] = to_builtins(self)
         for each in (*told["measurements"], *told["scene_measurements"]):
             for of_values in filter(None, (each, each["stored"])):
                 of_values["nodata"] = _finite(of_values["nodata"])

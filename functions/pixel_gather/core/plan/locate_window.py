@@ -5,8 +5,9 @@ window has the same position. On other sources it is located again. Pure except 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Header
@@ -19,8 +20,7 @@ _EDGE_SLACK: Final = 1e-6
 lies on an edge up to this share belongs to the pixel on the right of it, or below."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(Struct, frozen=True, kw_only=True):
     """The pixel grid of one source: size, georeference, tiling."""
 
     width: int
@@ -51,8 +51,7 @@ class Grid:
         return self.transform.aligns_with(other.transform, width=self.width, height=self.height)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """Position of one window's pixels on the map."""
 
     width: int

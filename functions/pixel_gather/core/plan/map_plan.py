@@ -1,7 +1,9 @@
 """Decide how the state machine's map runs the missing shards: workers, children and time limits. Pure."""
 
-from dataclasses import dataclass, replace
+from copy import replace
 from math import inf
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.try_time_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -10,8 +12,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.request.request import Limits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapPlan:
+class MapPlan(Struct, frozen=True, kw_only=True):
     """How the map runs."""
 
     n_workers: int

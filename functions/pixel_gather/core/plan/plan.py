@@ -6,7 +6,7 @@ is compared with it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import replace
 from functools import partial
 from itertools import combinations
 from math import inf

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
@@ -27,8 +28,7 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Again(Struct, frozen=True, kw_only=True):
     """Size of the work of trying sources again."""
 
     n_sources: int

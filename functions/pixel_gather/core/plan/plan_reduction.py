@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,7 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReducedTable(TableOverList):
+class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
     """Implements `pixel_gather.core.ports.SourceTable`: each row is a group, with its scenes as members."""
 
     by: str

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
@@ -14,8 +15,7 @@ from pixel_gather.core.ports import SourceTable
 _S3: Final = "s3://"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOverList:
+class TableOverList(Struct, frozen=True, kw_only=True):
     """What tables over a list have from it, however they choose and order its rows."""
 
     table: SourceTable
@@ -61,8 +61,7 @@ class TableOverList:
         return self.table.found_list()
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableView(TableOverList):
+class TableView(TableOverList, frozen=True, kw_only=True, dict=True):
     """Implements `pixel_gather.core.ports.SourceTable` over some rows of another table.
 
     The digest stays that of the whole list.

@@ -6,10 +6,11 @@ grid takes what lies below its middle. That place is computed for every pixel, a
 
 import math
 import re
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Header
@@ -185,8 +186,7 @@ def pixels_at(places: Floats, size: int) -> "np.ndarray[Any, np.dtype[np.int64]]
     return np.minimum(np.floor(places + _EDGE).astype(np.int64), size - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Warp:
+class Warp(Struct, frozen=True, kw_only=True):
     """What some lines of a grid take from a source."""
 
     target: Grid

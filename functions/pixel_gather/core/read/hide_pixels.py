@@ -1,7 +1,7 @@
 """Hide the pixels of a row that its mask says do not count. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

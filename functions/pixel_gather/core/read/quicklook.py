@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.model.outcome import Outcome
@@ -36,8 +37,7 @@ _MOST_CLASSES: Final = 12
 type _Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quicklooks:
+class Quicklooks(Struct, frozen=True, kw_only=True):
     """Pictures of one measurement."""
 
     measurement: str

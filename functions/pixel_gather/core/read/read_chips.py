@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.outcome import Outcome
@@ -103,8 +105,7 @@ def _images(
             yield _Image(source=named[href], rows=indexes, chips=chips, view=view)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Image:
+class _Image(Struct, frozen=True, kw_only=True):
     """One source with the rows of a task that want it."""
 
     source: Source

@@ -5,12 +5,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf, isnan, prod
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
 from pixel_gather.core.in_thread import in_thread
@@ -222,15 +222,14 @@ def clear(out: Pixels | TileRow, fill_value: float) -> None:
         out[...] = fill_value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """What to read from each source in one slot of one task."""
 
     plan: CubePlan
     slot_index: int
     task: ShardTask
     projector: Projector
-    _placed: dict[object, "_Placed"] = field(default_factory=dict)
+    _placed: dict[object, "_Placed"] = {}
     """By the geometry and scaling of sources. Many files of one product share them."""
 
     @property
@@ -403,8 +402,7 @@ class View:
         return self.plan.source_fill(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A task's part of a window, on one source."""
 
     window: Window
@@ -420,8 +418,7 @@ class Part:
     """What the part takes from the source, if it is warped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _Placed(Struct, frozen=True, kw_only=True):
     """Where the window of a slot lies on a source."""
 
     window: Window

@@ -1,10 +1,10 @@
 """Reduce the scenes of a group to one row of the cube. Pure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import Cost, CubeRow
@@ -51,8 +51,7 @@ def refuse_other_numbers(plan: CubePlan, outcomes: Sequence[Outcome]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Scenes:
+class Scenes(Struct, frozen=True):
     """The scenes of one row."""
 
     start: int

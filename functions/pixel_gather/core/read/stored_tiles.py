@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import xxhash
+from msgspec import Struct
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.status import Status
@@ -56,8 +57,7 @@ class StoredTiles:
         return [BandStats(n_valid=n_valid, digest=digest_of_tiles(band.of_row(row))) for band in self]
 
 
-@dataclass(frozen=True, slots=True)
-class BandTiles:
+class BandTiles(Struct, frozen=True):
     """The tiles of one band of a task's sources: what one shard of an array holds."""
 
     slot: StoredTiles

@@ -5,13 +5,13 @@ block, and kept for all files that a process reads.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.kept_values import KeptValues
@@ -41,8 +41,7 @@ _LEAST_WEIGHT: Final = 1e-5
 """Least weight of the pixels that are there, of 1, for a mean. GDAL's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FourPixels:
+class FourPixels(Struct, frozen=True, kw_only=True):
     """The four pixels around each middle of some lines."""
 
     first: "np.ndarray[Any, np.dtype[np.int32]]"
@@ -52,8 +51,7 @@ class FourPixels:
     """Of the left and the right ones, and of the upper and the lower ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarpedBlock:
+class WarpedBlock(Struct, frozen=True, kw_only=True):
     """Which pixels of a source each pixel of some lines takes."""
 
     index: "np.ndarray[Any, np.dtype[np.int32]]"

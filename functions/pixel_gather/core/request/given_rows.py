@@ -1,14 +1,14 @@
 """Lists that a program gives with its request as a table: a data frame, an Arrow table, or dicts. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 _COUNT: Final = "n_rows"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GivenTable:
+class GivenTable(Struct, frozen=True, eq=False):
     """A table as a program gave it. It is read when the list is.
 
     It equals itself alone, because comparing data frames is no yes or no.

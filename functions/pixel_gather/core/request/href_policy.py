@@ -8,9 +8,11 @@ of Google, and ``az://container/key`` and ``abfs://container@account.dfs.core.wi
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from copy import replace
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -58,8 +60,7 @@ _GDAL_PREFIX = re.compile(r"/vsi\w*", re.IGNORECASE)
 _GDAL_IMAGE = re.compile(r"GTIFF_DIR:", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HrefPolicy:
+class HrefPolicy(Struct, frozen=True, kw_only=True):
     """Which hrefs a deployment or a run in process may read."""
 
     schemes: frozenset[str]
@@ -90,7 +91,7 @@ class HrefPolicy:
         if self.base is not None and not (self.base.startswith("/") or "://" in self.base):
             raise ValueError(f"the base folder {self.base!r} is relative; write the whole path")
 
-    def within(self, base: str) -> Self:
+    def within(self, base: str) -> "HrefPolicy":
         """Return this policy with another base folder."""
         return replace(self, base=base)
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints, SourceFootprints
@@ -19,8 +19,7 @@ type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 type Image = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRow:
+class SourceRow(Struct, frozen=True, kw_only=True):
     """One source that was read. Times in seconds."""
 
     row: int
@@ -41,8 +40,7 @@ class SourceRow:
     """Share of the window's pixels, 0 to 1."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MaskedQuicklooks:
+class MaskedQuicklooks(Struct, frozen=True, kw_only=True, eq=False):
     """`pixel_gather.core.read.quicklook.Quicklooks` of a measurement, with a mask of valid pixels."""
 
     measurement: str
@@ -64,8 +62,7 @@ class MaskedQuicklooks:
             raise ValueError(f"{n_rows} quicklooks of shape {self.pixels.shape} and {self.is_valid.shape}")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True, eq=False):
     """One window of the contact sheet."""
 
     label: str
@@ -80,8 +77,7 @@ class Picture:
     """Name of the source's status, such as ``ok`` or ``missing``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
+class Scaling(Struct, frozen=True, kw_only=True):
     """What stored values mean: ``value * scale + offset``, in a unit. The default is raw values."""
 
     scale: float = 1.0
@@ -89,8 +85,7 @@ class Scaling:
     unit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Look:
+class Look(Struct, frozen=True, kw_only=True, eq=False):
     """Pictures of one measurement."""
 
     quicklooks: MaskedQuicklooks
@@ -111,8 +106,7 @@ class Look:
         return self.quicklooks.measurement
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Coverage:
+class Coverage(Struct, frozen=True, kw_only=True, eq=False):
     """What became of each source along the cube, ordered by time if the cube has one."""
 
     rows: Integers
@@ -133,8 +127,7 @@ class Coverage:
     mask."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where the pixels of a cube lie, as far as its sources say."""
 
     crs: str
@@ -147,8 +140,7 @@ class Place:
     """Whether all rows share this grid."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Series:
+class Series(Struct, frozen=True, kw_only=True, eq=False):
     """Statistics of one measurement, row by row as in `Coverage`."""
 
     measurement: str
@@ -156,8 +148,7 @@ class Series:
     """Mean of the valid raw values; NaN if there is none or the source was not read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherPrice:
+class GatherPrice(Struct, frozen=True, kw_only=True):
     """Price of a gather, paid or hypothetical: US dollars by service."""
 
     usd_by_service: Mapping[str, float]
@@ -170,8 +161,7 @@ class GatherPrice:
         return sum(self.usd_by_service.values())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True, eq=False):
     """Everything that a report page shows of a finished gather."""
 
     place: str

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from pixel_gather.core.model.shown import shown
 from pixel_gather.core.model.status import Status
 
@@ -40,8 +42,7 @@ _NOT_REACHED: Final = frozenset({Status.MISSING, Status.DENIED, Status.TIMED_OUT
 """Failures that say nothing of the file itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(Struct, frozen=True, kw_only=True):
     """One source as it was read at one time."""
 
     status: Status
@@ -50,8 +51,7 @@ class Version:
     """Why it failed: one sentence. None if it is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDrift:
+class SourceDrift(Struct, frozen=True, kw_only=True):
     """One source, then and now."""
 
     row: int | None

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.results.row_coordinates import Values
@@ -22,8 +22,7 @@ _GRID: Final = ("spatial:transform", "proj:code", "proj:wkt2")
 """Attributes of a cube's group that say where its pixels lie."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredShard:
+class StoredShard(Struct, frozen=True, kw_only=True):
     """One object with pixels."""
 
     measurement: str
@@ -37,8 +36,7 @@ class StoredShard:
     etag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Member:
+class Member(Struct, frozen=True, kw_only=True, eq=False):
     """One complete cube."""
 
     place: str

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -26,8 +26,7 @@ _FIELD: Final = "by"
 _MOST_BINS: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """The bins of one axis of the grid."""
 
     name: str
@@ -38,8 +37,7 @@ class Axis:
     """Bin of each row; -1 if its value is missing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Presence:
+class Presence(Struct, frozen=True, kw_only=True, eq=False):
     """Which bins of a grid have rows of a cube, and which rows."""
 
     names: tuple[str, ...]

@@ -5,12 +5,12 @@ m5.xlarge (4 vCPU) in the data's Region. Each configuration ran three times, and
 warm-up is not counted.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedSpread:
+
+class PublishedSpread(Struct, frozen=True, kw_only=True):
     """Median and range in milliseconds."""
 
     median: float
@@ -18,8 +18,7 @@ class PublishedSpread:
     max: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRun:
+class PublishedRun(Struct, frozen=True, kw_only=True):
     """One column of the published table."""
 
     name: str

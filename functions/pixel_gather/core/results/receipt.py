@@ -23,7 +23,7 @@ import functools
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
@@ -31,6 +31,7 @@ from typing import Any, Final, Self
 
 import msgspec
 import xxhash
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.plan.cube_plan import BANDS, CubePlan
@@ -47,8 +48,7 @@ _REQUEST_DIGITS: Final = 16
 """Digits of the request's digest in a gather's digest. Those of the list follow; see `gather_digest`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
+class WrittenFile(Struct, frozen=True, kw_only=True):
     """A file that finish wrote beside the cube's arrays."""
 
     key: str
@@ -56,16 +56,14 @@ class WrittenFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptFile:
+class ReceiptFile(Struct, frozen=True, kw_only=True):
     """Size and content of a file beside the arrays."""
 
     nbytes: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendReceipt:
+class AppendReceipt(Struct, frozen=True, kw_only=True):
     """What one append has added to a cube."""
 
     version: int
@@ -96,8 +94,7 @@ class AppendReceipt:
     """Sources of earlier rows that it has tried again, because they could not be read before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """What a gather stored. It becomes the cube's ``receipt.json``."""
 
     format: int
@@ -150,7 +147,7 @@ class Receipt:
     version: int = 1
     """Number of the cube's version that this is the receipt of."""
 
-    padded: dict[str, int] = field(default_factory=dict)
+    padded: dict[str, int] = {}
     """Rows that count in a shard, by its key, where rows of padding follow. Only copies of joined cubes have
     such shards.
     """
@@ -194,7 +191,7 @@ class Receipt:
 
     def to_bytes(self) -> bytes:
         """Return the content of ``receipt.json``. Its last value is a checksum."""
-        told = with_checksum(msgspec.to_builtins(self))
+        told = with_checksum(to_builtins(self))
         return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
 
     @classmethod

@@ -7,12 +7,14 @@ this tool is compared with.
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import xxhash
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult, strip_digests
 from pixel_gather.core.model.plurals import counted
@@ -54,8 +56,7 @@ _ELSEWHERE: Final = frozenset({Status.OUTSIDE, Status.ABSENT})
 """Statuses of images that a chip does not lie on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(Struct, frozen=True, kw_only=True):
     """Sources that failed for the same reason."""
 
     status: str
@@ -65,8 +66,7 @@ class Cause:
     """The first twenty hrefs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report(TimingSummary):
+class Report(TimingSummary, frozen=True, kw_only=True):
     """Report of a gather. Times in seconds, sizes in bytes."""
 
     digest: str
@@ -127,10 +127,10 @@ class Report(TimingSummary):
     n_overhanging: int = 0
     """Sources that were read but do not contain the whole window. The rest was filled."""
 
-    machines: dict[str, int] = field(default_factory=dict)
+    machines: dict[str, int] = msgspec.field(default_factory=dict)
     """Number of shards by description of the machine that read them."""
 
-    schemes: dict[str, int] = field(default_factory=dict)
+    schemes: dict[str, int] = msgspec.field(default_factory=dict)
     """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
@@ -196,7 +196,7 @@ class Report(TimingSummary):
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with derived ones."""
         derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
-        return asdict(self) | derived
+        return {**to_builtins(self), **derived}
 
     def to_text(self) -> str:
         """Return the report as text, one figure per line."""

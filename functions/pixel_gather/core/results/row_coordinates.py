@@ -5,12 +5,13 @@ Defines which coordinates exist, their attributes, and their values for a batch 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.scaling import OffsetState
@@ -37,8 +38,7 @@ NOT_GATHERED: Final = 255
 type Values = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinate:
+class Coordinate(Struct, frozen=True, kw_only=True):
     """One array along the cube's first axis."""
 
     name: str
@@ -48,7 +48,7 @@ class Coordinate:
     """NumPy's name, or ``string``."""
 
     fill: float | str
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = {}
     of_chip: bool = True
     """Whether the values of one chip's rows may differ from those of another's. If not, images have them."""
 
@@ -56,16 +56,14 @@ class Coordinate:
     """Whether the values of a chip's rows may differ. If not, the chip has one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     name: str
     dtype: str
     fill: float | str
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Field(_Kind):
+class _Field(_Kind, frozen=True, kw_only=True):
     value: Callable[[Any], Any]
     """Takes the value from an outcome, or from a band's statistics."""
 

@@ -1,10 +1,10 @@
 """Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.row_coordinates import Values, missing_in
@@ -23,8 +23,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NumberedTexts:
+class NumberedTexts(Struct, frozen=True, kw_only=True, eq=False):
     """A coordinate that repeats few texts."""
 
     texts: Values

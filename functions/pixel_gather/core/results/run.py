@@ -3,13 +3,12 @@
 A cube's coordinates and a benchmark's records both become a `Run`, so any two can be compared.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pixel_gather.core.results.timings import Timings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One run, its settings and its result."""
 
     name: str

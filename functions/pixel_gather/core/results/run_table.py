@@ -4,9 +4,10 @@ A run, a gather's report and a published result each become a `RunColumn`. All l
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import batched
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.results import published
 from pixel_gather.core.results.published import PublishedRun, PublishedSpread
@@ -27,8 +28,7 @@ COLUMNS_ABREAST: Final = 4
 _UNKNOWN: Final = "-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunColumn(TimingSummary):
+class RunColumn(TimingSummary, frozen=True, kw_only=True):
     """One run's figures in the table. None stands for what is not known."""
 
     name: str
@@ -59,8 +59,7 @@ class RunColumn(TimingSummary):
         return self.n_read / self.wall_s if self.wall_s else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
+class TableRow(Struct, frozen=True, kw_only=True):
     """One line: its label and one cell per run."""
 
     label: str

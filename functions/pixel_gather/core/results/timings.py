@@ -5,18 +5,17 @@ time. The median over the run is the figure to quote.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(Struct, frozen=True, kw_only=True):
     """Median, minimum and maximum of one figure over all sources that were read."""
 
     median: float
@@ -37,8 +36,7 @@ def _median_of(ordered: Floats) -> float:
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimingSummary:
+class TimingSummary(Struct, frozen=True, kw_only=True):
     """The figures that all tables of timings show. Times in seconds."""
 
     data_nbytes: int
@@ -65,11 +63,10 @@ class TimingSummary:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures by name, to build a table's column or a report with them."""
-        return {each.name: getattr(self, each.name) for each in fields(TimingSummary)}
+        return {name: getattr(self, name) for name in TimingSummary.__struct_fields__}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Timings:
+class Timings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Timings of the sources that were read: arrays of the same length, in the list's order.
 
     Times in seconds on the run's clock. Its zero is arbitrary.
@@ -91,7 +88,7 @@ class Timings:
 
     def __post_init__(self) -> None:
         """Refuse arrays of different lengths."""
-        lengths = {len(each) for each in vars(self).values()}
+        lengths = {len(getattr(self, name)) for name in self.__struct_fields__}
         if len(lengths) != 1:
             raise ValueError(f"timings of different lengths: {sorted(lengths)}")
 

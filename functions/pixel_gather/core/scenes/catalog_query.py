@@ -3,8 +3,9 @@
 import base64
 import binascii
 import struct
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
@@ -15,8 +16,7 @@ from pixel_gather.core.where import Where
 _POSITION: Final = struct.Struct("<qQ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Position:
+class Position(Struct, frozen=True, kw_only=True, order=True):
     """A scene's place in every answer: newest first, and by hash within one time.
 
     It names the scene and not a row. So pages neither lose nor repeat a scene while the catalog is replaced.
@@ -47,8 +47,7 @@ class Position:
         return cls(start_us=start_us, hash=hash_)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneQuery:
+class SceneQuery(Struct, frozen=True, kw_only=True):
     """Which scenes are wanted; what is not given holds for all."""
 
     area: Area | None = None

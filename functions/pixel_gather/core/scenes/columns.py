@@ -7,10 +7,10 @@ layout of memory: block after block, in each block column after column. Pure.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.area import SHIFTS, unwrap_box
 from pixel_gather.core.scenes.acquisition import Acquisition
@@ -54,8 +54,7 @@ _CELLS_LOG2: Final = 8
 """Scenes of one of 256 x 256 cells of the Earth lie together, in the order of time."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTable:
+class BlockTable(Struct, frozen=True):
     """What is known of each block: its box, its times, its least cloud."""
 
     columns: Columns
@@ -104,8 +103,7 @@ class BlockTable:
         return np.flatnonzero(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """Scenes that a query may want: rows of the catalog, with what they are ordered by."""
 
     row: np.ndarray[Any, Any]

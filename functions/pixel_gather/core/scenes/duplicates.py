@@ -10,9 +10,10 @@ Or a caller names properties: scenes are then one if they have all of them, with
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Box, unwrap_box
 from pixel_gather.core.scenes.acquisition import OF_ACQUISITIONS, cell_of, pass_of
@@ -40,8 +41,7 @@ _DIGITS: Final = 4000
 type Item = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """Which scenes count."""
 
     items: tuple[Item, ...]
@@ -51,8 +51,7 @@ class Kept:
     """Each dropped scene with the one that counts instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scene:
+class _Scene(Struct, frozen=True):
     item: Item
     key: SceneKey
 

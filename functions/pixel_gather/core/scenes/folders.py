@@ -5,8 +5,9 @@ its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
+
+from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
 
@@ -22,14 +23,13 @@ REASON_FIELD: Final = "pixel_gather:reason"
 _IMAGES: Final = (".tif", ".tiff", ".jp2")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderListing:
+class FolderListing(Struct, frozen=True, kw_only=True):
     """What became of listing one folder."""
 
     href: str
     """Address of the folder, with its closing slash."""
 
-    images: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, str] = {}
     """Hrefs by path in the folder."""
 
     status: Status = Status.OK

@@ -6,9 +6,10 @@ sentence.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Box, check_box, finite, unwrap_box, unwrapped_shape, wrap_longitude
 from pixel_gather.core.errors import RequestError
@@ -35,8 +36,7 @@ _FIELDS: Final = (
 _NO_COLLECTION: Final = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneKey:
+class SceneKey(Struct, frozen=True, kw_only=True):
     """What a search looks at before it looks at the item itself."""
 
     id: str

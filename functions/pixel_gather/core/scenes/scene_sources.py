@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from pixel_gather.core.area import unwrap_box
 from pixel_gather.core.errors import RequestError
@@ -52,8 +53,7 @@ _LONGEST_NAME: Final = 128
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssetChoice:
+class AssetChoice(Struct, frozen=True, kw_only=True):
     """One band of the cube: which asset it is read from."""
 
     band: str
@@ -66,8 +66,7 @@ class AssetChoice:
     """Which band of an asset with several, from 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneSource:
+class SceneSource(Struct, frozen=True, kw_only=True):
     """One row of the list that a search leaves."""
 
     href: str | None

@@ -1,9 +1,10 @@
 """Which scenes are looked for: in one's own catalog, by a STAC API, by CMR or in a file. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
@@ -21,8 +22,7 @@ class NoSceneError(RequestError):
     """A correct search has found nothing. A schedule searches again at its next tick."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchCriteria:
+class SearchCriteria(Struct, frozen=True, kw_only=True):
     """Which scenes are looked for, as it came from outside and was checked."""
 
     area: Area | None = None

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError, StoreError
 from pixel_gather.core.in_order import in_order
@@ -61,8 +62,7 @@ type SceneKind = Literal["items", "stac", "cmr", "items_file", "sentinel2_index"
 type _Mode = Literal["make", "add", "refresh"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeCatalog:
+class MadeCatalog(Struct, frozen=True, kw_only=True):
     """A catalog that was written."""
 
     place: str

@@ -7,12 +7,12 @@ other has added.
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.scenes.columns import N_PER_BLOCK, BlockTable, Columns, block_to_bytes
@@ -36,8 +36,7 @@ from pixel_gather.io.store.store_error_status import said_of_place
 _MOST_PROPERTIES: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenCatalog:
+class WrittenCatalog(Struct, frozen=True, kw_only=True):
     """What was written."""
 
     etag: str
@@ -51,8 +50,7 @@ class WrittenCatalog:
     """Size of columns and items."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresentVersion:
+class PresentVersion(Struct, frozen=True, kw_only=True):
     """The version of a catalog that a new one replaces."""
 
     etag: str | None

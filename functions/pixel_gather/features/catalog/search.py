@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 from pixel_gather.core.errors import RequestError

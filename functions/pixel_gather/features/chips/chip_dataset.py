@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import MissingExtraError, RequestError
 from pixel_gather.core.extras import is_installed
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 type Values = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ChipDataset:
+class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Chips of a cube, or of several with the same chips.
 
     ``len(chips)`` is their number, ``chips[3]`` is one of them.
@@ -43,7 +43,7 @@ class ChipDataset:
     numbers: Values
     """Numbers of the chips along the first cube's first axis."""
 
-    stores: StoreSettings | None = field(default=None, repr=False)
+    stores: StoreSettings | None = None
 
     def __len__(self) -> int:
         """Return the number of chips."""
@@ -209,12 +209,8 @@ class ChipDataset:
         return part
 
     @cached_property
-    def _opened(self) -> OpenedChips:
+    def _opened(self) -> OpenedChips:  # another process gets the fields alone, and opens the cube itself
         return _open_all(self.places, self.stores)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the opened cube out: another process opens it itself."""
-        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
 
 
 def open_chips(

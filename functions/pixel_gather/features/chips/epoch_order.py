@@ -1,15 +1,14 @@
 """The order in which chips are read: shuffled, though shards are read one after the other. Pure."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EpochOrder:
+class EpochOrder(Struct, frozen=True, kw_only=True, eq=False):
     """The chips of one epoch, and which of them are read together."""
 
     chips: Integers

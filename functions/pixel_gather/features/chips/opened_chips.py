@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.receipt import Receipt
@@ -21,8 +23,7 @@ type Room = Callable[[tuple[int, ...], np.dtype[Any]], Values]
 """Gives memory for pixels of a shape and a dtype, as `numpy.empty` does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChipCube:
+class ChipCube(Struct, frozen=True, kw_only=True, eq=False):
     """One cube of those that are opened together."""
 
     pixels: ChipPixels
@@ -38,8 +39,7 @@ class ChipCube:
         return shard, within
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OpenedChips:
+class OpenedChips(Struct, frozen=True, kw_only=True, eq=False):
     """The coordinates of all chips in memory, and access to their pixels. Threads may share it."""
 
     cubes: tuple[ChipCube, ...]
@@ -54,7 +54,7 @@ class OpenedChips:
     status: Values
     """Shape (chip, image), or (chip, image, measurement)."""
 
-    pid: int = field(default_factory=os.getpid)
+    pid: int = msgspec.field(default_factory=os.getpid)
     """Of the process that opened it. The store waits forever in one that is forked from it."""
 
     @classmethod

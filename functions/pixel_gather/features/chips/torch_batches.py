@@ -1,7 +1,7 @@
 """Batches of chips as tensors. Imports torch."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

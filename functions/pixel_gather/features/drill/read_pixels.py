@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.in_order import in_order
@@ -18,8 +18,7 @@ from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
 type Value = int | float | complex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrilledPixel:
+class DrilledPixel(Struct, frozen=True, kw_only=True):
     """The requested pixel of one source."""
 
     source: Source

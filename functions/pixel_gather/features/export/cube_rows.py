@@ -1,12 +1,12 @@
 """Reads the rows of a finished cube, some at a time, with a mask of the pixels that are data."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
@@ -26,8 +26,7 @@ _MOST_BLOCK_NBYTES: Final = 64 * 2**20
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowPixels:
+class RowPixels(Struct, frozen=True, kw_only=True):
     """The pixels of one row."""
 
     row: int
@@ -38,8 +37,7 @@ class RowPixels:
     """Where the pixels are data: neither nodata, nor filled, nor of a source that was not read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasurementOfRow:
+class MeasurementOfRow(Struct, frozen=True, kw_only=True):
     """What a cube tells of a measurement in one row. A value is None where its source has none."""
 
     crs: str | None
@@ -48,8 +46,7 @@ class MeasurementOfRow:
     """NaN stands for no nodata, too, where rows of floats have different nodata."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubeRows:
+class CubeRows(Struct, frozen=True, kw_only=True):
     """Some rows and measurements of a finished cube."""
 
     group: "zarr.Group"

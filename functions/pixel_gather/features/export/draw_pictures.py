@@ -1,11 +1,12 @@
 """Draws the rows of a cube: one picture for each row, all with the same stretch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.evidence import Image, Mask, Scaling
@@ -44,8 +45,7 @@ type _Entry = tuple[str, str]
 """Colour and text of the legend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
+class Drawing(Struct, frozen=True, kw_only=True):
     """How rows become pictures."""
 
     rows: CubeRows

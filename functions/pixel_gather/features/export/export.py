@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Final
 

@@ -1,14 +1,13 @@
 """How the pictures of an export look."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
 _MOST_FRAMES_PER_SECOND = 60  # what screens show
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureStyle:
+class PictureStyle(Struct, frozen=True, kw_only=True):
     """How `export` draws animations and sheets. Nothing of it changes other formats."""
 
     stretch: tuple[float, float] | None = None

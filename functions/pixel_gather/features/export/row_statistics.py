@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
+from copy import replace
 from pathlib import Path
 from typing import Any, Final
 

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from copy import replace
 from typing import Any, Final
 
 from pixel_gather.core.errors import AppendRunningError, GatherError, RequestError

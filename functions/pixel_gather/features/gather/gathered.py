@@ -1,7 +1,9 @@
 """What a gather in this process returns."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from pixel_gather.features.view.view import ViewedCube
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class Gathered(Struct, frozen=True, kw_only=True):
     """A finished gather."""
 
     place: str
@@ -40,7 +41,7 @@ class Gathered:
     page: str | None = None
     """Location of the HTML report; None if it was not or could not be drawn."""
 
-    stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
+    stores: StoreSettings = msgspec.field(default_factory=StoreSettings)
     """How to access the location."""
 
     def __repr__(self) -> str:

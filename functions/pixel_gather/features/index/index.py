@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
@@ -31,8 +32,7 @@ _MOST_NAMED: Final = 20
 _PARQUET_MAGIC: Final = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
+class Indexed(Struct, frozen=True, kw_only=True):
     """Result of making a header index."""
 
     place: str | None

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.in_order import in_order
@@ -13,8 +14,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.ports import SourceLimiter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedSource:
+class IndexedSource(Struct, frozen=True, kw_only=True):
     """Result of one source."""
 
     source: Source

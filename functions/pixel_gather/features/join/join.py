@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import zarr
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
@@ -49,8 +49,7 @@ _GROUP: Final = "group_{}"
 _NOTHING_THERE: Final = "leave out mode (--add, --replace) to join cubes there"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class Joined(Struct, frozen=True, kw_only=True):
     """What was joined."""
 
     place: str
@@ -78,8 +77,7 @@ class Joined:
     """Number of the version; None of a copy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedMember:
+class JoinedMember(Struct, frozen=True, kw_only=True):
     """One cube of a joined array."""
 
     place: str

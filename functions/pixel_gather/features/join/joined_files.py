@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import zarr
+from msgspec import Struct
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
@@ -17,8 +18,7 @@ from pixel_gather.io.cube.written_report import PREVIEW_KEY
 _ROOT_KEY: Final = "zarr.json"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedFiles:
+class JoinedFiles(Struct, frozen=True, dict=True):
     """Files of one group. Its metadata are consolidated here, because Icechunk does not need that."""
 
     store: ZarrStore
@@ -26,12 +26,6 @@ class JoinedFiles:
     measurements: Sequence[str]
     first_member: Files | None = None
     """Files of the cube that the first row comes from. Its first picture is that of all."""
-
-    _root: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Consolidate the metadata."""
-        object.__setattr__(self, "_root", self._consolidate_metadata())
 
     def part(self, key: str, wanted: Range | None) -> FilePart:
         """Return a part of a file."""
@@ -52,7 +46,8 @@ class JoinedFiles:
             raise FileNotFoundError(key)
         return found.to_bytes()
 
-    def _consolidate_metadata(self) -> bytes:
+    @cached_property
+    def _root(self) -> bytes:
         others = sorted(set(self.group.array_keys()) - set(self.measurements))
         names = (*self.measurements, *others)
         arrays = {name: json.loads(self._read_bytes(f"{name}/{_ROOT_KEY}", None)) for name in names}

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import zarr
+from msgspec import Struct
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
@@ -54,8 +54,7 @@ _TEXTS: Final = "texts"
 are read in a fifth of the time that their texts take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedGroup:
+class JoinedGroup(Struct, frozen=True, kw_only=True):
     """A joined array that is there."""
 
     name: str

@@ -1,7 +1,7 @@
 """Coordinates of joined rows: from the joined array itself, or else from its members' tables. No pixel."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import numpy as np

@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from pixel_gather.core.results.member import Member
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~+=,@-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """One chunk of an array, or one whole shard: a range of an object."""
 
     index: tuple[int, ...]

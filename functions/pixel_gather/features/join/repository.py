@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 from zarr.abc.store import ByteRequest
 from zarr.abc.store import Store as ZarrStore
@@ -36,8 +36,7 @@ SHARD_CHANGED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedVersion:
+class JoinedVersion(Struct, frozen=True, kw_only=True):
     """One commit of a joined place."""
 
     number: int
@@ -54,8 +53,7 @@ class JoinedVersion:
     """``members`` and ``rows``: how many this commit added."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """A repository that is there."""
 
     place: str
@@ -198,8 +196,7 @@ class Repository:
                 raise BusyError(f"{self.place}: others have joined there meanwhile: run again") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(Struct, frozen=True, kw_only=True):
     """A version that is being written."""
 
     session: "icechunk.Session"
@@ -424,8 +421,7 @@ def _credentials(settings: StoreSettings) -> dict[str, Any]:
     return {"get_credentials": _Refreshed(settings.profile)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Refreshed:
+class _Refreshed(Struct, frozen=True):
     """Gets the credentials of a profile, whenever icechunk needs new ones."""
 
     profile: str | None

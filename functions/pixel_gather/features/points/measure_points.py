@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
@@ -37,8 +39,7 @@ _MOST_POSITIONS: Final = 1_000_000
 """Pixels of points that are in memory at one time. Each takes some 30 bytes for every band."""
 
 
-@dataclass(frozen=True, slots=True)
-class PointTable:
+class PointTable(Struct, frozen=True):
     """The values of images under points: a `pixel_gather.tables.image_work.TableKind`."""
 
     method: Method
@@ -195,8 +196,7 @@ def _only(placed: Placed, members: Integers | None) -> Placed:
     return Placed(placed.members[wanted], placed.cols[wanted], placed.rows[wanted])
 
 
-@dataclass(frozen=True, slots=True)
-class _TilesOfParts:
+class _TilesOfParts(Struct, frozen=True):
     """The tiles that hold the pixels of all parts, which a plan wants to know: one pixel stands for each."""
 
     parts: Callable[[], Iterator[PointPixels]]

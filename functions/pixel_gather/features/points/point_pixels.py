@@ -1,9 +1,9 @@
 """Which pixels of an image make the value of a point, and how they are combined. Pure."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Header
@@ -18,8 +18,7 @@ from pixel_gather.tables.sample import cut_runs
 _LARGEST_SQUARE: Final = 101
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class Method(Struct, frozen=True, kw_only=True):
     """How a point gets its value."""
 
     kind: Literal["nearest", "bilinear"] = "nearest"
@@ -53,8 +52,7 @@ class Method:
         return 4 if self.kind == "bilinear" else self.square**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointPixels:
+class PointPixels(Struct, frozen=True, kw_only=True):
     """The pixels of some points, on any image of a scene: a `pixel_gather.tables.open_scene.Positions`."""
 
     method: Method

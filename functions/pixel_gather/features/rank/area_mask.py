@@ -1,9 +1,9 @@
 """Which pixels of an image an area holds. Adapters rasterise shapes; this is what a ranking needs of them."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Window
@@ -49,8 +49,7 @@ class Shapes(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class WholeWindow:
+class WholeWindow(Struct, frozen=True):
     """A shape that is a window: a box, or the whole image."""
 
     window: Window
@@ -79,8 +78,7 @@ class WholeWindow:
         return np.asarray(np.outer(down, across))
 
 
-@dataclass(frozen=True, slots=True)
-class TwoSides:
+class TwoSides(Struct, frozen=True):
     """A shape across 180 degrees: its two sides on one image."""
 
     sides: tuple[ShapeOnImage, ShapeOnImage]

@@ -1,8 +1,9 @@
 """At which levels a scene may be read: from the coarsest overview that shows the area to full resolution."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import LevelledSource
@@ -43,8 +44,7 @@ class LevelBytes(NamedTuple):
     """Why a ranking does not read it; None if it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelCost:
+class LevelCost(Struct, frozen=True, kw_only=True):
     """One level of one scene."""
 
     level: int | None

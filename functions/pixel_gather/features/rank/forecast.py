@@ -22,10 +22,8 @@ _NEXT_LEVEL: Final = 4.0
 _MOST_TIMES: Final = 4096.0
 
 
-class RoundForecast(ReadForecast):
+class RoundForecast(ReadForecast, frozen=True):
     """What reading scenes takes."""
-
-    __slots__ = ()
 
     @classmethod
     def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "RoundForecast":

@@ -1,10 +1,10 @@
 """Where an area lies on a level of an image, and how another grid's pixels fall onto it. Pure."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Header
@@ -28,8 +28,7 @@ def pixel_size(header: Header) -> float:
     return math.sqrt(abs(a * e - b * d))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelGrid:
+class LevelGrid(Struct, frozen=True, kw_only=True):
     """The part of a level that an area touches."""
 
     window: Window

@@ -5,9 +5,10 @@ import json
 import math
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict
 from os import PathLike
 from typing import Any, Final, Self
+
+from msgspec.structs import asdict
 
 from pixel_gather.core.errors import SourceError, StoreError
 from pixel_gather.core.model.source import Cost

@@ -6,7 +6,8 @@ After each round, one function merges what the workers have measured and decides
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import msgspec

@@ -3,11 +3,14 @@
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.scaling import Grid, OffsetAppliedError, Scaling
@@ -48,8 +51,7 @@ _IN_PATCHES: Final = "pixels without data lie together"
 type OnLevel = Callable[[int, int, int], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredScene:
+class MeasuredScene(Struct, frozen=True, kw_only=True):
     """What one scene showed at one level."""
 
     value: float
@@ -89,8 +91,7 @@ class MeasuredScene:
     """Pixels of full resolution along one side of a pixel that was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Band:
+class _Band(Struct, frozen=True):
     """A band whose file is open."""
 
     of: BandOf
@@ -116,20 +117,19 @@ class _Band:
         return min(levels, key=lambda level: abs(math.log(pixel_size(level.header) / size)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneReader:
+class SceneReader(Struct, frozen=True, kw_only=True):
     """Measures scenes of one ranking. Holds nothing between two calls."""
 
     request: RankingRequest
     reader: LevelReader
     shapes: Shapes
-    on_level: "OnLevel" = field(default=lambda _first, _stop, _nbytes: None)
+    on_level: "OnLevel" = lambda _first, _stop, _nbytes: None
     """Called after a level was read, with the place of its tiles in the file.
 
     Arguments: the first byte, the byte after the last, and the number of bytes.
     """
 
-    gate: PixelGate = field(default_factory=PixelGate)
+    gate: PixelGate = msgspec.field(default_factory=PixelGate)
     """Bounds the pixels of all scenes that are in memory."""
 
     async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> MeasuredScene:
@@ -239,8 +239,7 @@ class SceneReader:
         return Scaling.of(header, band.number, band.source, raw=self.request.raw)
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
+class _Measure(Struct, frozen=True):
     estimate: ErrorEstimate
     valid: Counted
     """Pixels of full resolution with data in the area."""

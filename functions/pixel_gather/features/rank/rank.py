@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
+from copy import replace
 from typing import Any, Final
 
 import numpy as np

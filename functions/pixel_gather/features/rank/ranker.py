@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
@@ -29,8 +30,7 @@ type OnRound = Callable[[int], None]
 """Called before each round with the number of scenes that it reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranker:
+class Ranker(Struct, frozen=True, kw_only=True):
     """Ranks scenes in this process. The caller owns what it reads with."""
 
     rounds: Rounds

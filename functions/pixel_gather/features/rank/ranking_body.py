@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.sources import Sources
@@ -17,8 +18,7 @@ _IN_CATALOG: Final = {
 _OUR_OWN: Final = frozenset({"scenes", "sources", "limits", "check_kept"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingBody:
+class RankingBody(Struct, frozen=True, kw_only=True):
     """What such an object says."""
 
     request: RankingRequest

@@ -1,8 +1,9 @@
 """What each level of a scene takes, before any pixel is read: the plan of a ranking. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.assumptions import DECODING
 from pixel_gather.core.model.plurals import counted
@@ -28,8 +29,7 @@ _TITLES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingPlan:
+class RankingPlan(Struct, frozen=True, kw_only=True):
     """What a ranking would take if it read every scene at one level. From the headers of one scene."""
 
     n_scenes: int

@@ -5,8 +5,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.core.errors import RequestError
@@ -27,8 +28,7 @@ _NAMED: Final = re.compile(r"\w+\s*=")
 _FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Precision:
+class Precision(Struct, frozen=True, kw_only=True):
     """How far each scene is read."""
 
     kind: Literal["bound", "coarse", "exact", "every"]
@@ -75,8 +75,7 @@ class Precision:
 _DEFAULT: Final = Precision.of(DEFAULT_PRECISION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingRequest:
+class RankingRequest(Struct, frozen=True, kw_only=True):
     """One ranking, as it came from outside and was checked."""
 
     by: str

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
@@ -125,8 +127,7 @@ def begun(scenes: Iterable[RankScene]) -> list[RankedScene]:
     return ranked
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(Struct, frozen=True):
     """Decides what is read next. Statistics that are kept are taken, and not read."""
 
     request: RankingRequest

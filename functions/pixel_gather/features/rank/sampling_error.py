@@ -29,10 +29,10 @@ it if its pixels without data are scattered: then there are smaller gaps that no
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
@@ -77,8 +77,7 @@ _NONE_SEEN: Final = 3 / INTERVAL
 """If none of n pixels shows a thing, its share is below 3 / n in 95 % of cases (the rule of three)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LevelSample:
+class LevelSample(Struct, frozen=True, kw_only=True, eq=False):
     """The pixels of one scene in the area, at one level."""
 
     bands: dict[str, Grid]
@@ -103,8 +102,7 @@ class LevelSample:
     """Whether the values are 0 and 1, so that all of them may well be equal."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEstimate:
+class ErrorEstimate(Struct, frozen=True):
     """A statistic and its standard error."""
 
     value: float

@@ -1,7 +1,8 @@
 """From rows of a list to scenes: which file and band each name of a ranking means. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixel_gather.core.model.plurals import none_of
 from pixel_gather.core.model.source import CubeRow, Source
@@ -10,8 +11,7 @@ from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankScene:
+class RankScene(Struct, frozen=True, kw_only=True):
     """One scene to be ranked."""
 
     id: str

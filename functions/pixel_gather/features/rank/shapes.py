@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.area import Area, Box, sides_of, sides_of_shape
 from pixel_gather.core.errors import SourceError
@@ -30,8 +30,7 @@ _MOST_PARTS: Final = 4
 """Parts of an overview's pixel, across and down, that tell which share of it lies in a polygon."""
 
 
-@dataclass(frozen=True, slots=True)
-class AreaShapes:
+class AreaShapes(Struct, frozen=True):
     """The area of one ranking, on any image."""
 
     area: Area | None
@@ -128,8 +127,7 @@ def _lay_visible_sides[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], 
     return shown
 
 
-@dataclass(frozen=True, slots=True)
-class _Polygon:
+class _Polygon(Struct, frozen=True):
     """A polygon in the pixels of one image."""
 
     window: Window

@@ -1,10 +1,10 @@
 """One number of an area's pixels: mean, median, a percentile, or the share above a value. Pure."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
@@ -15,8 +15,7 @@ _SHARE: Final = re.compile(r"share_above\s*[:=(]\s*([-+0-9.eE]+)\s*\)?")
 _FIELD: Final = "statistic"
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
+class Statistic(Struct, frozen=True):
     """What is computed of the values of all pixels that count."""
 
     kind: Literal["mean", "quantile", "share"]

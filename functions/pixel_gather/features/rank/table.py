@@ -3,8 +3,9 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.plurals import counted
@@ -68,8 +69,7 @@ _TITLES: Final = (
 _GB_OF_A_FUNCTION: Final = 1769 / 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class Ranking(Struct, frozen=True, kw_only=True):
     """Scenes in the order of their values, and what ranking them took: bytes, requests, seconds, dollars."""
 
     request: RankingRequest

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Final, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.outcome import Outcome
@@ -31,8 +32,7 @@ _ROWS_OF_VERSIONS: Final = 1024
 """Rows whose versions are looked up at one time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """Rows of a cube as they are found now."""
 
     rows: Sequence[CubeRow]

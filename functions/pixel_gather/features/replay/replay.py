@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import replace
+from copy import replace
 from typing import Any
 
 import obstore

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Coverage, Mask, Series, SourceRow
@@ -38,8 +38,7 @@ _MOST_SERIES: Final = 5
 """Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CubeSources:
+class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
     """All sources of a cube, row after row. Each array has one value per source."""
 
     group: "zarr.Group"

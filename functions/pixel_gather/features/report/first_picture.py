@@ -1,10 +1,10 @@
 """Paints the picture of a cube that is seen first: of one row, in true colour if the cube has it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning, true_colour
 from pixel_gather.core.results.evidence import Look, MaskedQuicklooks
@@ -16,8 +16,7 @@ _MOST_STRETCHED_ROWS: Final = 9
 """Rows whose values set the stretch, as in the viewer."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FirstPicture:
+class FirstPicture(Struct, frozen=True, kw_only=True, eq=False):
     """The picture of a row."""
 
     row: int

@@ -1,9 +1,9 @@
 """Computes how many sources one run read at a time, and its throughput meanwhile. Pure."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.results.timings import Floats, Timings
 
@@ -16,8 +16,7 @@ _LEAST_SPREAD: Final = 0.2
 """Share of the most in flight. If nine tenths of the slices differ by less, they are not compared."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slices:
+class Slices(Struct, frozen=True, kw_only=True):
     """One run in slices of equal time, without nearly idle ones. All arrays have the same length."""
 
     in_flight: Floats

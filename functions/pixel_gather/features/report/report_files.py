@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.report import own_lines
@@ -27,7 +28,7 @@ def report_files_of(
     """
     columns = run_columns([evidence.run], with_published=with_published)
     findings = state_findings([evidence.run], with_published=with_published)
-    values = {"findings": findings, "table": [asdict(each) for each in columns]}
+    values = {"findings": findings, "table": [to_builtins(each) for each in columns]}
     return {
         REPORT_KEY: _encode_json(evidence_to_json(evidence) | values),
         TEXT_KEY: _encode_text(
@@ -55,7 +56,11 @@ def make_comparison_files(
     gathers = [evidence_to_json(each) for each in evidences]
     findings = state_findings(runs, with_published=with_published)
     page = comparison_of(evidences, title=title, columns=columns, plots=plots, findings=findings)
-    values = {"findings": findings, "table": [asdict(each) for each in columns], "gathers": gathers}
+    values = {
+        "findings": findings,
+        "table": [to_builtins(each) for each in columns],
+        "gathers": gathers,
+    }
     return {
         REPORT_KEY: _encode_json(values),
         TEXT_KEY: _encode_text(_for_terminals(f"{table_as_text(columns)}\n{_list_findings(findings)}")),

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
@@ -14,8 +15,7 @@ from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, units_of
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceSeries:
+class PlaceSeries(Struct, frozen=True):
     """The values of images at one place."""
 
     rows: list[dict[str, Any]]

@@ -5,13 +5,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import batched, chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError
@@ -56,8 +56,7 @@ _BEGUN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(Struct, frozen=True, kw_only=True):
     """What a cube's verification has found."""
 
     place: str
@@ -124,8 +123,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Root:
+class _Root(Struct, frozen=True, kw_only=True):
     """The group's metadata."""
 
     version: int

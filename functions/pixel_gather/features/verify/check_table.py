@@ -2,9 +2,10 @@
 
 import json
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.in_process.places import show_place
@@ -18,8 +19,7 @@ _BATCH = 65_536
 _INSTEAD = "name a table that pixel-gather points or zones has written"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedTable:
+class VerifiedTable(Struct, frozen=True, kw_only=True):
     """A table that was compared with its receipt."""
 
     n_lines: int

@@ -3,8 +3,9 @@
 import json
 import os
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.control_files import ObjectControlStore
@@ -17,8 +18,7 @@ _KEPT: Final = 2
 """Who reads the version before the last one, since before the last commit, is not disturbed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedTable:
+class CompactedTable(Struct, frozen=True, kw_only=True):
     """A table whose old versions were removed."""
 
     version: int

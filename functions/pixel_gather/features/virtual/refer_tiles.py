@@ -1,7 +1,8 @@
 """Find where the tiles of all windows are stored, some rows at a time. No tile is read."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
@@ -12,8 +13,7 @@ from pixel_gather.core.read.read_shard import OnSource, read_shard
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferredRows:
+class ReferredRows(Struct, frozen=True, kw_only=True):
     """Consecutive rows of the cube."""
 
     start: int

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, cast, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
@@ -51,8 +52,7 @@ _MOST_PIECES: Final = 1_000_000
 _TOO_LARGE: Final = "the zone has too many pixels on this image; read it by rank or gather"
 
 
-@dataclass(frozen=True, slots=True)
-class _CellPixels:
+class _CellPixels(Struct, frozen=True):
     """The cells of zones, on any image of a scene: a `pixel_gather.tables.open_scene.Positions`."""
 
     cells: ZoneCells
@@ -71,8 +71,7 @@ class _CellPixels:
         return PixelsAt(which, cut_runs(cols[which], rows[which], header))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneTable:
+class ZoneTable(Struct, frozen=True, kw_only=True):
     """Statistics of images in polygons: a `pixel_gather.tables.image_work.TableKind`."""
 
     statistics: tuple[ZoneStatistic, ...]
@@ -193,7 +192,8 @@ class ZoneWork:
         while (cells := await asyncio.to_thread(next, found, None)) is not None:
             pixels = _CellPixels(cells, scene.finest)
             plans.append(await plan_scene(scene, pixels, n_lines=len(cells.zones), cost=cost))
-        return ImagePlan(**{name: sum(getattr(each, name) for each in plans) for name in ImagePlan.__slots__})
+        names = ImagePlan.__struct_fields__
+        return ImagePlan(**{name: sum(getattr(each, name) for each in plans) for name in names})
 
     def _cells(self, scene: OpenedScene, members: Integers | None) -> Iterator[ZoneCells]:
         """Yield the cells of the wanted zones, some zones at a time."""

@@ -6,11 +6,11 @@ computed at once.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.tables.features import Floats, Integers
@@ -30,8 +30,7 @@ _WHOLE: Final = 2**60
 """Of a zone's cells together, in the units that quantiles count in."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneStatistic:
+class ZoneStatistic(Struct, frozen=True):
     """One statistic."""
 
     name: str
@@ -129,8 +128,7 @@ def zone_statistics(
     return total, [found[each.kind] for each in statistics]
 
 
-@dataclass(frozen=True)
-class _Sorted:
+class _Sorted(Struct, frozen=True, dict=True):
     """The different values of each zone, ascending, with their coverage."""
 
     zones: Integers

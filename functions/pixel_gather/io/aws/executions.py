@@ -8,11 +8,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
 from pixel_gather.core.halt import HALTED_KEY, why_halted
@@ -64,8 +66,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """What is known of an execution."""
 
     found: Mapping[str, Any]
@@ -106,12 +107,10 @@ class SharedLooks:
         self._looks.pop(id_, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Executions:
+class Executions(Struct, frozen=True):
     """The gathers of one deployment."""
 
     state_machine_arn: str
-    _: KW_ONLY
     stepfunctions: Any
     """boto3's client of Step Functions."""
 
@@ -126,7 +125,7 @@ class Executions:
     kind: str = "gather"
     """What the executions are: ``gather`` or ``table``. Links and messages name it."""
 
-    looks: SharedLooks = field(default_factory=lambda: SharedLooks(keep_s=0.0))
+    looks: SharedLooks = msgspec.field(default_factory=lambda: SharedLooks(keep_s=0.0))
     """Keeps answers for a second, for all callers in this process. If not given, every call asks AWS."""
 
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:

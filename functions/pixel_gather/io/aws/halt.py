@@ -6,9 +6,10 @@ Functions knows no less. What runs is not cancelled: its shards are paid, and a 
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, ThrottledError
 from pixel_gather.core.halt import HALTED_KEY, halt_content, workers_before
@@ -22,8 +23,7 @@ _LEAST_S: Final = 20.0
 """Left of the time when no other round begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class Switch(Struct, frozen=True, kw_only=True):
     """Halts one deployment, and lets it go on."""
 
     gathers: Executions

@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import zarr

@@ -1,13 +1,14 @@
 """Reads the pixels of chips: neighbours of one shard together, in requests of some MiB."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from copy import replace
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import imagecodecs
 import numpy as np
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
@@ -31,8 +32,7 @@ _MOST_GAP_NBYTES: Final = 2**18
 """Bytes between two chips that are fetched with them rather than left out by another request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChipPart:
+class ChipPart(Struct, frozen=True, kw_only=True):
     """A range of a shard, and the chips in it."""
 
     key: str
@@ -42,8 +42,7 @@ class ChipPart:
     """For each chip, by its place in the shard: its offset and its length."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ChipPixels:
+class ChipPixels(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Fetches and decodes chips of one cube. Threads may share it."""
 
     store: Store
@@ -53,9 +52,10 @@ class ChipPixels:
     receipt: Receipt
     fill_values: Mapping[str, float | int]
 
-    def __post_init__(self) -> None:
-        """Keep some indexes."""
-        object.__setattr__(self, "_index", lru_cache(_MOST_INDEXES)(self._read_index))
+    @cached_property
+    def _index(self) -> Callable[[str], Pixels]:
+        """Reads the index of a shard, and keeps some."""
+        return lru_cache(_MOST_INDEXES)(self._read_index)
 
     @property
     def shard_chips(self) -> int:
@@ -72,7 +72,7 @@ class ChipPixels:
         key = f"{name}/c/{shard}/0/0/0"
         if self.receipt.shards.get(key) is None:  # a worker was lost, and with it the shard
             return []
-        index = self._index(key)  # type: ignore[attr-defined] # see `__post_init__`
+        index = self._index(key)
         spans = sorted((int(index[at, 0]), int(index[at, 1]), at) for at in within if index[at, 0] != EMPTY)
         parts: list[ChipPart] = []
         for offset, nbytes, at in spans:

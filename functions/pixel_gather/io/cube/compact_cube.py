@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any

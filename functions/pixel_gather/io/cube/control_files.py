@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import replace
 from functools import partial
 from itertools import chain
-from typing import Final, Self
+from typing import Final
 
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.stores import missing_file
@@ -22,8 +23,7 @@ _SHORT_NBYTES: Final = 4 << 20
 """An upload in parts takes three requests at least. A part that is not the last has 5 MiB or more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectControlStore:
+class ObjectControlStore(Struct, frozen=True):
     """Implements `pixel_gather.core.stores.ControlStore` on any object store."""
 
     store: Store
@@ -33,7 +33,7 @@ class ObjectControlStore:
     may_list: bool = True
     """Whether listing is allowed. If not, S3 answers 403 for a missing object."""
 
-    def below(self, folder: str) -> Self:
+    def below(self, folder: str) -> "ObjectControlStore":
         """Return a store for the files of one folder."""
         return replace(self, prefix=f"{self.prefix}{folder}/")
 

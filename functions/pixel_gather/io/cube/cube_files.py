@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from math import prod
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import ArrayExistsError, StoreError
@@ -22,8 +22,7 @@ from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 
 
-@dataclass(frozen=True, slots=True)
-class CubeFiles:
+class CubeFiles(Struct, frozen=True):
     """A cube's objects, by their keys. The cube lies at the root of the store."""
 
     store: Store

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
@@ -17,8 +17,7 @@ from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CubeState:
+class CubeState(Struct, frozen=True, kw_only=True):
     """A cube that is there."""
 
     request: Mapping[str, Any]

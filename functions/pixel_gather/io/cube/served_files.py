@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import obstore
+from msgspec import Struct
 from obstore.store import LocalStore
 
 from pixel_gather.io.store.object_store import Store
@@ -18,8 +18,7 @@ type Range = tuple[int, int] | dict[str, int]
 """Start and stop, or ``offset``: from there to the end, or ``suffix``: so many bytes at the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
+class FilePart(Struct, frozen=True, kw_only=True):
     """Bytes [start, stop) of a file."""
 
     start: int
@@ -41,8 +40,7 @@ class Files(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFiles:
+class StoredFiles(Struct, frozen=True):
     """Files of a cube on disk or in a bucket."""
 
     store: Store

@@ -11,12 +11,12 @@ import mmap
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
 import obstore
+from msgspec import Struct
 from obstore.store import LocalStore
 
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -64,8 +64,7 @@ def found_list_key(plan: CubePlan) -> str:
     return FOUND_LIST_KEY if plan.append.is_first else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedZarrCube:
+class StagedZarrCube(Struct, frozen=True):
     """Implements `pixel_gather.core.stores.StagedCube` at the root of a store that nobody else writes to."""
 
     store: Store

@@ -1,11 +1,11 @@
 """Tells which report files lie beside a cube's arrays. Imports nothing that draws."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.io.store.object_store import Store
@@ -21,8 +21,7 @@ PAGE_KEYS: Final = (VIEW_KEY, PREVIEW_KEY, PAGE_KEY, TEXT_KEY, REPORT_KEY)
 """What is written beside a cube after it is complete. Each has a checksum of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenReport:
+class WrittenReport(Struct, frozen=True, kw_only=True):
     """Which of a cube's report files exist."""
 
     has_figures: bool

@@ -13,11 +13,12 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from copy import replace
 from math import prod
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
@@ -62,11 +63,10 @@ CONTROL_FOLDER: Final = ".gather/"
 _FENCE: Final = "fence"
 
 
-@dataclass(frozen=True, slots=True)
-class ZarrCube(CubeFiles):
+class ZarrCube(CubeFiles, frozen=True):
     """Implements `pixel_gather.core.stores.CubeStore` at the root of a store."""
 
-    _memory: ChunkMemory = field(default_factory=ChunkMemory, repr=False, compare=False)
+    _memory: ChunkMemory = msgspec.field(default_factory=ChunkMemory)
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""

@@ -4,13 +4,14 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from copy import replace
 from datetime import UTC, datetime
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
+from msgspec import Struct, to_builtins
 
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
 from pixel_gather.core.plan.cube_version import CubeVersion
@@ -63,8 +64,7 @@ def _compressors(codec: str, itemsize: int) -> list[Codec]:
     return [{"name": "blosc", "configuration": settings}]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayMetadata:
+class ArrayMetadata(Struct, frozen=True, kw_only=True):
     """What an array's ``zarr.json`` tells."""
 
     shape: Sequence[int]
@@ -236,7 +236,7 @@ def _origin_of(plan: CubePlan) -> dict[str, Any]:
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
-    return origin if plan.footprints is None else origin | {"footprints": asdict(plan.footprints)}
+    return origin if plan.footprints is None else origin | {"footprints": to_builtins(plan.footprints)}
 
 
 def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import rasterio
+from msgspec import Struct
 from rasterio.crs import CRS
 from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
@@ -49,8 +50,7 @@ class _UnplacedBlockError(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Limits:
+class _Limits(Struct, frozen=True, kw_only=True):
     """Limits that the parent passes at the start."""
 
     memory_mib: int

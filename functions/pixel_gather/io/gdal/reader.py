@@ -7,11 +7,13 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
@@ -39,8 +41,7 @@ _OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
+class _Places(Struct, frozen=True, kw_only=True):
     """Held by sources whose tiles are in memory: one is fetched while another one is read.
 
     A small window is read in some milliseconds, and fetched in more. So many are fetched at one time.

@@ -1,14 +1,14 @@
 """Settings of the fall-back reader."""
 
 import os
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.worker_limits import ONE_VCPU_MIB, PYTHON_MIB, max_task_nbytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GdalSettings:
+class GdalSettings(Struct, frozen=True, kw_only=True):
     """Limits of the child processes, and how they fetch."""
 
     max_children: int = os.process_cpu_count() or 1

@@ -1,7 +1,8 @@
 """CRSs that only GDAL can build. GDAL is asked once for each set of GeoKeys, not for each file."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import perf_counter
 from typing import Final, Protocol

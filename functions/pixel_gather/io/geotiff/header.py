@@ -1,7 +1,7 @@
 """Build the header of a GeoTIFF from its tags."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import replace
 
 from pixel_gather.core.model.source import Header
 from pixel_gather.io.geotiff.band_meanings import meanings_of

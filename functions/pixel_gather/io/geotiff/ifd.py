@@ -6,11 +6,11 @@ allocated or bytes are requested. Values are converted when they are looked up.
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.unsupported import TiffError
@@ -102,8 +102,7 @@ class Format(NamedTuple):
         return self.offset.size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ifd:
+class Ifd(Struct, frozen=True, kw_only=True):
     """One directory. Its values are looked up in ``header_bytes`` when they are needed."""
 
     entries: Mapping[int, Entry]

@@ -4,11 +4,11 @@ Only sequential JPEG of 8 bits is decoded, with all bands in one scan. GDAL has 
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Any, Final
 
 import imagecodecs
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
@@ -35,8 +35,7 @@ _COLOURS: Final = {1: "GRAYSCALE", 3: "RGB", 4: "CMYK"}
 _EACH_ITS_OWN: Final = (1, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JpegCoding:
+class JpegCoding(Struct, frozen=True, kw_only=True):
     """What a directory says of its JPEG tiles."""
 
     tables: bytes

@@ -1,10 +1,10 @@
 """How the pixels of a directory are stored. Covers the layouts that this path reads as GDAL does."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
@@ -100,8 +100,7 @@ WITH_PREDICTOR: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileLayout:
+class TileLayout(Struct, frozen=True, kw_only=True):
     """What decoding needs, and which tags hold offsets and byte counts."""
 
     width: int

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 

@@ -6,8 +6,11 @@ the time of parsing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from copy import replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.model.source import Header
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
@@ -23,8 +26,7 @@ type Parsed = tuple[OpenedGeoTiff, bytes | None]
 """The source, and the digest of its CRS if only GDAL can build the CRS."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     overview: int | None
     places: tuple[tuple[int, int, bytes], ...]
     """The bytes [start, stop) that were parsed."""

@@ -1,15 +1,16 @@
 """How much of a GeoTIFF is fetched at once, and the limits beyond which GDAL reads it."""
 
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Self
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeoTiffSettings:
+class GeoTiffSettings(Struct, frozen=True, kw_only=True):
     """Sizes in bytes. None of them changes a pixel."""
 
     head_nbytes: int = 16 * _KIB
@@ -52,7 +53,7 @@ class GeoTiffSettings:
         if min(self.head_nbytes, self.max_get_nbytes, self.max_gets_in_flight) < 1:
             raise ValueError("head_nbytes, max_get_nbytes and max_gets_in_flight are at least 1")
 
-    def in_parts(self, part_nbytes: int | None) -> Self:
+    def in_parts(self, part_nbytes: int | None) -> "GeoTiffSettings":
         """Return settings with parts of this size. None changes nothing."""
         return self if part_nbytes is None else replace(self, part_nbytes=part_nbytes)
 

@@ -8,13 +8,13 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError
@@ -45,8 +45,7 @@ type Pattern = timed_re.Pattern[str]
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedObject:
+class ListedObject(Struct, frozen=True, kw_only=True):
     """One object below a prefix."""
 
     href: str
@@ -54,8 +53,7 @@ class ListedObject:
     last_modified: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     path: str
     """Relative to the listed folder."""
 

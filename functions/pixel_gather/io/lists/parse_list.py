@@ -11,13 +11,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import date
 from itertools import chain, count
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
 from arro3.core import Array, DataType, RecordBatch, Table
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.request.given_rows import is_data_frame
@@ -51,8 +51,7 @@ _BY_ENDING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class Records(Struct, frozen=True, kw_only=True):
     """The records of one list file."""
 
     is_typed: bool

@@ -5,8 +5,10 @@ may block, so iterate in a thread without an event loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import replace
 from typing import BinaryIO, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning
@@ -26,8 +28,7 @@ _ROWS: Final = "sources.rows"
 _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceList:
+class SourceList(Struct, frozen=True, kw_only=True):
     """Sources in the order of the list. Can be iterated once."""
 
     name: str
@@ -50,10 +51,10 @@ class SourceList:
     search_cost: SearchCost | None = None
     """None if the list was not searched for."""
 
-    band_numbers: Mapping[str, int] = field(default_factory=dict)
+    band_numbers: Mapping[str, int] = {}
     """Which band of its sources each name in ``band`` is, from 1, where the request says so."""
 
-    band_meanings: Mapping[str, BandMeaning] = field(default_factory=dict)
+    band_meanings: Mapping[str, BandMeaning] = {}
     """What the catalog says, by the name in ``band``; complete once the list has been read."""
 
 

@@ -12,8 +12,9 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.io.child_channel import PAIR, Channel, Kind
@@ -81,8 +82,7 @@ def _answer(channel: Channel, file: IO[bytes]) -> bytearray | None:
         channel.send(Kind.BYTES, file.read(stop - start))
 
 
-@dataclass(frozen=True, slots=True)
-class _ParquetChild:
+class _ParquetChild(Struct, frozen=True):
     process: subprocess.Popen[bytes]
     channel: Channel
 

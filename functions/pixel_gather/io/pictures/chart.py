@@ -5,13 +5,13 @@ keeps its size on a telephone.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from math import ceil, floor, log10
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.time_range import format_moment
 
@@ -57,8 +57,7 @@ type Tick = tuple[float, str]
 """Place along an axis, 0 to 1, and its label."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(Struct, frozen=True, kw_only=True):
     """One chart."""
 
     title: str

@@ -4,10 +4,10 @@ Classes have neither a mean nor an order. So they have a legend instead of a sca
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, NO_MEANING, BandClass, BandMeaning, has_classes
 from pixel_gather.core.model.band_names import CLASS_COLOURS, SCENE_CLASSES, common_name
@@ -27,8 +27,7 @@ _OTHERS: Final = "#9aa0a6"
 type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PixelClass:
+class PixelClass(Struct, frozen=True, kw_only=True):
     """One class, or all classes that have no colour of their own."""
 
     value: int | None

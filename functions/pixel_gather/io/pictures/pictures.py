@@ -3,10 +3,10 @@
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from PIL import Image as Pillow
 
 from pixel_gather.core.results.evidence import Image, Mask
@@ -24,8 +24,7 @@ _OPAQUE: Final = 255
 type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ColourChannel:
+class ColourChannel(Struct, frozen=True, kw_only=True, eq=False):
     """Pixels of one measurement, shown as grey, red, green or blue."""
 
     pixels: Image
@@ -34,8 +33,7 @@ class ColourChannel:
     is_valid: Mask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Film:
+class Film(Struct, frozen=True, kw_only=True):
     """Frames side by side in one image."""
 
     uri: str

@@ -5,10 +5,11 @@ pixels instead of 2,000,000, of up to nine rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.results.evidence import Image, Mask
 
@@ -35,8 +36,7 @@ type Reals = np.ndarray[Any, np.dtype[np.float64]]
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class Stretch(Struct, frozen=True, kw_only=True):
     """The values of black and white."""
 
     low: float

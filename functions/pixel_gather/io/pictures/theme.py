@@ -5,14 +5,14 @@ its background. Any two differ for readers without red, green or blue cones. Tex
 ``muted``, which have a contrast of 4.5:1.
 """
 
-from dataclasses import dataclass, fields
 from typing import Final
+
+from msgspec import Struct
 
 PREFIX: Final = "--figure-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Theme:
+class Theme(Struct, frozen=True, kw_only=True):
     """One set of colours, each ``#rrggbb`` in lower case and unlike the others."""
 
     background: str
@@ -73,4 +73,4 @@ DARK: Final = Theme(
 
 def css_variables(theme: Theme) -> str:
     """Return the CSS declarations of the colours of a theme."""
-    return "\n".join(f"{PREFIX}{field.name}: {getattr(theme, field.name)};" for field in fields(theme))
+    return "\n".join(f"{PREFIX}{name}: {getattr(theme, name)};" for name in theme.__struct_fields__)

@@ -1,9 +1,11 @@
 """The scenes that a search found, and which processing of each counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
@@ -24,8 +26,7 @@ _COLUMNS: Final = ("id", "collection", "time", "west", "south", "east", "north")
 type Duplicates = Literal["latest", "all", "fail"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundScenes:
+class FoundScenes(Struct, frozen=True, kw_only=True):
     """What a search found: newest first from a catalog, in the server's order from a STAC API."""
 
     items: tuple[Item, ...]

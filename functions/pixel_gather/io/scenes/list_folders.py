@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.errors import DeniedError, MissingExtraError
 from pixel_gather.core.model.status import Status
@@ -22,8 +22,7 @@ N_LISTINGS: Final = 32
 _MOST_FILES: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderPool:
+class FolderPool(Struct, frozen=True, kw_only=True):
     """Lists folders, several at one time."""
 
     open_: Callable[[str], OpenFolder]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from msgspec import Struct
 from obstore.store import GCSStore, HTTPStore, LocalStore
 
 from pixel_gather.core.errors import PickledError
@@ -28,8 +29,7 @@ class FolderRefusedError(PickledError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFolder:
+class OpenFolder(Struct, frozen=True, kw_only=True):
     """A folder that can be listed."""
 
     store: ListableStore

@@ -1,8 +1,11 @@
 """The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from copy import replace
 from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
@@ -34,14 +37,13 @@ from pixel_gather.io.store.opened_file import Check, no_deadline
 LONLAT: Final = "EPSG:4326"
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What a search tells besides the sources; complete once they have been read."""
 
-    notes: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    cost: SearchCost = field(default_factory=SearchCost)
-    meanings: dict[str, BandMeaning] = field(default_factory=dict)
+    notes: list[str] = []
+    left_out: list[LeftOut] = []
+    cost: SearchCost = msgspec.field(default_factory=SearchCost)
+    meanings: dict[str, BandMeaning] = {}
 
     def add_meanings(self, item: Item, choices: tuple[AssetChoice, ...]) -> None:
         """Take what is said of bands that no earlier item has said anything of."""
@@ -50,8 +52,7 @@ class _Told:
                 self.meanings[choice.band] = said
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneFinder:
+class SceneFinder(Struct, frozen=True, kw_only=True):
     """Finds the scenes of a request, and makes them a list; belongs to one gather."""
 
     window: WindowRule | None

@@ -4,9 +4,10 @@ https://cmr.earthdata.nasa.gov/search/site/docs/search/api.html, "Search After".
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
@@ -19,8 +20,7 @@ _PAGE: Final = 2000
 _SEARCH_AFTER: Final = "cmr-search-after"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CmrSearch:
+class CmrSearch(Struct, frozen=True, kw_only=True):
     """What is asked of CMR; a concept id, or a short name and where needed its provider."""
 
     concept_id: str | None = None

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import SearchCost
@@ -31,8 +31,7 @@ _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 type Searched = StacSources | CatalogSources
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneSearcher:
+class SceneSearcher(Struct, frozen=True, kw_only=True):
     """Searches wherever a request says."""
 
     objects: Objects

@@ -7,7 +7,7 @@ blocks is held. Blocks are fetched by range when a query needs them.
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import replace
 from itertools import batched
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import obstore
+from msgspec import Struct
 
 from pixel_gather.core.area import check_box, unwrap_box, unwrapped_shape
 from pixel_gather.core.errors import StoreError
@@ -69,8 +70,7 @@ _N_GETS_TO_OPEN: Final = 3
 _MOST_TIMES_REPLACED: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """Some scenes of an answer, newest first."""
 
     items: tuple[Item, ...]

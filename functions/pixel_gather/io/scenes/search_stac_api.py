@@ -7,10 +7,11 @@ page, that never ends or that sends us elsewhere is stopped.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.web_address import shown_url, with_query_of, without_query
@@ -28,8 +29,7 @@ _MOST_LOOKED_AT: Final = 1_000_000
 _QUERY_CLASS: Final = "item-search#query"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PageRequest:
+class _PageRequest(Struct, frozen=True, kw_only=True):
     """One request of a paged search."""
 
     method: str

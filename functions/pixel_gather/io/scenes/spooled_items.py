@@ -3,12 +3,12 @@
 import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.columns import Columns, order_by_place, stack_columns
@@ -22,8 +22,7 @@ _N_CHECKED: Final = 256
 """Items at a time. More of them, decoded, only take memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NewItems:
+class _NewItems(Struct, frozen=True, kw_only=True):
     """What was there before the first item of an existing catalog."""
 
     n: int

@@ -5,16 +5,16 @@ predict those of an 8 MB range. A body that stops arriving is handled by the sta
 """
 
 from collections import deque
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
+
+from msgspec import Struct
 
 _NEW_ANSWERS: Final = 8
 """The quantile is computed again after this many answers. Sorting a few hundred numbers takes 10 us."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HedgeSettings:
+class HedgeSettings(Struct, frozen=True, kw_only=True):
     """Which requests get a hedge: the same GET, sent again while the first is in flight."""
 
     quantile: float = 0.95

@@ -7,12 +7,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import DeniedError, RequestError, StoreError, ThrottledError, UnreachableError
 from pixel_gather.core.request.web_address import CheckUrl, shown_url
@@ -27,8 +27,7 @@ _FIRST_WAIT_S: Final = 0.5
 _CHUNK_NBYTES: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonAnswer:
+class JsonAnswer(Struct, frozen=True, kw_only=True):
     """What a server answered."""
 
     body: Any

@@ -12,10 +12,11 @@ import socket
 import time
 from collections.abc import Buffer, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import PickledError
 from pixel_gather.core.model.status import Status
@@ -61,8 +62,7 @@ class HttpRefusedError(PickledError, OSError):
         self.tries = tries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeAnswer:
+class RangeAnswer(Struct, frozen=True, kw_only=True):
     """The bytes of one range, and the version and size of their object."""
 
     content: memoryview

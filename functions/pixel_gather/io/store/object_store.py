@@ -11,12 +11,14 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from copy import replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from tempfile import TemporaryFile
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
 from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError, StoreError
@@ -42,8 +44,7 @@ _POOL_IDLE_TIMEOUT: Final = "15s"
 """Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """The bytes of one range, and the version and size of their object."""
 
     content: memoryview

@@ -1,10 +1,10 @@
 """Ranged GETs from one bucket or host. A GET that is late is sent a second time."""
 
 import time
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import BaseError
 from obstore.store import HTTPStore, LocalStore
 
@@ -41,8 +41,7 @@ class Pace(Protocol):
         """Record a 503 or 429: the store wants fewer requests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Bytes [start, stop) of the version ``if_match``, or of any version."""
 
     start: int

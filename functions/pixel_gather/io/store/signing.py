@@ -7,12 +7,12 @@ memory.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from obstore.store import AzureStore, S3Store
 
 from pixel_gather.core.errors import DeniedError
@@ -47,8 +47,7 @@ _CREDENTIALS: Final = {
 """Who signs for the buckets whose names begin so. No archive's credentials open another's buckets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
+class Signing(Struct, frozen=True, kw_only=True):
     """How reads are signed."""
 
     kind: Sign

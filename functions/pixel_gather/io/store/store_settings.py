@@ -1,13 +1,13 @@
 """How object stores are reached: where, by whose rights, how long, and how often again."""
 
-from dataclasses import dataclass, field
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.io.store.hedge_policy import HedgeSettings
 from pixel_gather.io.store.signing import Signing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSettings:
+class StoreSettings(Struct, frozen=True, kw_only=True):
     """How object stores are reached. None leaves a setting to the environment, as the AWS tools do."""
 
     region: str | None = None
@@ -35,7 +35,7 @@ class StoreSettings:
     request_timeout_s: float = 30.0
     """Longest time for one request, including its body."""
 
-    hedging: HedgeSettings | None = field(default_factory=HedgeSettings)
+    hedging: HedgeSettings | None = msgspec.field(default_factory=HedgeSettings)
     """Which late ranges are requested a second time. None: no hedges."""
 
     write_timeout_s: float = 300.0

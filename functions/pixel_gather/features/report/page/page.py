@@ -3,13 +3,13 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec import Struct
 
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, summary_rows, table_rows
@@ -23,8 +23,7 @@ _MOST_SHEETS: Final = 12
 """Most contact sheets in one comparison, and most cubes on its map."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
+class Plot(Struct, frozen=True, kw_only=True):
     """One figure of a page."""
 
     name: str

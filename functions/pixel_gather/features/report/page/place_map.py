@@ -6,9 +6,11 @@ The outlines of coasts and borders are Natural Earth's, which are in the public 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.model.footprints import Footprints, Ring, SourceFootprints
 from pixel_gather.core.model.plurals import counted
@@ -36,8 +38,7 @@ _FINEST_OUTLINES_KM: Final = 100
 """The outlines are simplified, so that they fit no smaller panel. It has none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelView:
+class PanelView(Struct, frozen=True, kw_only=True):
     """One panel of a map for the template."""
 
     title: str
@@ -47,8 +48,7 @@ class PanelView:
     """Content of the ``<svg>``, in the page's colours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapView:
+class MapView(Struct, frozen=True, kw_only=True):
     """A map for the template."""
 
     title: str
@@ -59,8 +59,7 @@ class MapView:
     panels: tuple[PanelView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Panel:
+class _Panel(Struct, frozen=True, kw_only=True):
     """A part of the Earth, in degrees, and the width of its drawing."""
 
     title: str

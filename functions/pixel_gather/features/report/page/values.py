@@ -1,9 +1,9 @@
 """Draws the values of each measurement: their histogram, and their mean with its spread along the cube."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pixel_gather.core.results.evidence import Coverage, Evidence, Look, Scaling, Series
 from pixel_gather.features.report.page.coverage import share_in_words
@@ -29,8 +29,7 @@ _MOST_NAMED_ROWS: Final = 4
 type Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValuesView:
+class ValuesView(Struct, frozen=True, kw_only=True):
     """The values of one measurement."""
 
     name: str

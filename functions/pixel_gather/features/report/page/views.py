@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
@@ -23,8 +24,7 @@ _KEPT_HREFS: Final = 20
 _MOST_NAMED: Final = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseView:
+class CauseView(Struct, frozen=True, kw_only=True):
     """Sources that failed for one reason."""
 
     happened: str
@@ -35,8 +35,7 @@ class CauseView:
     n_more: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherView:
+class GatherView(Struct, frozen=True, kw_only=True):
     """One gather. The template escapes every text; only images and charts are inserted unchanged."""
 
     name: str

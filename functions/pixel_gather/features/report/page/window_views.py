@@ -1,9 +1,10 @@
 """Prepares the windows' pictures: each measurement in grey, and red, green and blue together in colour."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.results.evidence import Look, Picture
@@ -31,8 +32,7 @@ type Paint = Callable[[Sequence[ColourChannel]], Rgba]
 """Makes a picture of some windows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureView:
+class PictureView(Struct, frozen=True, kw_only=True):
     """One window of the contact sheet."""
 
     label: str
@@ -44,8 +44,7 @@ class PictureView:
     """Why it is not shown, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilmView:
+class FilmView(Struct, frozen=True, kw_only=True):
     """The slider over quicklooks."""
 
     film: Film
@@ -55,8 +54,7 @@ class FilmView:
     n_quicklooks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleView:
+class ScaleView(Struct, frozen=True, kw_only=True):
     """The colour bar under the pictures."""
 
     values: tuple[tuple[str, str, str], ...]
@@ -71,8 +69,7 @@ class ScaleView:
     step: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookView:
+class LookView(Struct, frozen=True, kw_only=True):
     """One choice on the page: a measurement in grey, or three in colour."""
 
     name: str
@@ -84,8 +81,7 @@ class LookView:
     film: FilmView | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
+class _Choice(Struct, frozen=True, kw_only=True):
     """The looks that are shown together: one in grey, or three as red, green and blue."""
 
     name: str

@@ -5,8 +5,9 @@ Where sources queue, a step down is tried, and kept if throughput does not fall.
 knee: above it more requests in flight only make longer queues.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _UP: Final = 1.25
 _DOWN: Final = 0.8
@@ -44,8 +45,7 @@ _MOST_KINDS: Final = 32
 are all compared with each other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """The start of the limit, and its range. A range of one value makes the limit fixed."""
 
     start: int

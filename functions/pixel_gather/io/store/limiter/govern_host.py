@@ -9,8 +9,9 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.host_budget import Lease, StoreClock, ledger_content, parse_ledger, take_lease
@@ -58,8 +59,7 @@ class Ledger(Protocol):
         """Write the leases if that version is still there. Return whether they were written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """What one host may be asked."""
 
     per_s: float
