@@ -6,11 +6,11 @@ The loader needs only the segments that the program headers name. These headers 
 
 import struct
 from copy import replace
-from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 _MAGIC: Final = b"\x7fELF\x02\x01\x01"
 """64 bits, little-endian, as both of Lambda's machines are."""
