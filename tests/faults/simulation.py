@@ -19,7 +19,8 @@ In one run of four, each row has a second source, whose values hide pixels of th
 eleven, versions of a source have different offsets, and values are harmonised. In two of eleven, windows are
 cut into strips, each of which is a task. In one of eleven, each row is the mean of one source or two: it may
 only gain sources, and keeps the versions of those that it has. In one of eleven, the cube has chips: windows
-of the same two sources, to which further windows are added.
+of the same two sources, to which further windows are added. In one of eleven, rows are scenes of two bands,
+and some bands come late: a list lacks them, and another one has them.
 """
 
 import asyncio
@@ -113,8 +114,10 @@ _SOURCE_TIMEOUT_S: Final = 2.0
 _MOMENT_S: Final = 1e-6
 _MOST_TRIES: Final = 5
 _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
-_HREFS_OF_MASKS: Final = tuple(f"s3://b/{n}-scl.tif" for n in range(10))
-_NUMBERS: Final = {href: number for hrefs in (_HREFS, _HREFS_OF_MASKS) for number, href in enumerate(hrefs)}
+_SECOND_HREFS: Final = tuple(f"s3://b/{n}-second.tif" for n in range(10))
+"""Of the masks, or of the second bands of scenes."""
+
+_NUMBERS: Final = {href: number for hrefs in (_HREFS, _SECOND_HREFS) for number, href in enumerate(hrefs)}
 _BITS_OF_MASK: Final = 0b11
 _N_FIRST: Final = 5
 """Sources of the list that makes the cube."""
@@ -132,6 +135,11 @@ _GROUPS: Final = (0, 0, 1, 1, 2, 3, 3, 4, 5, 5)
 """Of the sources. No group is in one list and in part in another one."""
 
 _GROUP: Final = ListColumn(name="group", dtype="int64", varies_in_row=False)
+_SCENE: Final = ListColumn(name="scene", dtype="string", varies_in_row=False)
+_SCENES_OF_LISTS: Final = (((0, 1, 2, 3, 4), (1, 3, 4)), ((1, 5, 6, 7), (5,)), ((1, 3, 5, 7, 8, 9), (7,)))
+"""The scenes of each list where bands come late, and those whose second band it lacks. Scene 4 never gets
+its own."""
+
 _NO_SHARD: Final = Shard({})
 _BLANKS: Final = {n_strips: np.zeros((_SIDE // n_strips, _SIDE), "uint16") for n_strips in (1, 2)}
 """Pixels of a strip that is not there, by the number of strips of a window."""
@@ -169,26 +177,44 @@ class Product:
     has_chips: bool = False
     """Whether the rows are windows of the same two sources."""
 
+    has_late_bands: bool = False
+    """Whether a row is a scene of two bands, the second of which may come later."""
+
     @property
     def n_slots(self) -> int:
         """Sources of a row that is not reduced."""
-        return 1 + self.has_mask
+        return 1 + (self.has_mask or self.has_late_bands)
 
     @property
     def hrefs(self) -> tuple[str, ...]:
         """Addresses of all sources."""
         if self.has_chips:
             return _HREFS[:_N_IMAGES]
-        return _HREFS + _HREFS_OF_MASKS if self.has_mask else _HREFS
+        return _HREFS + _SECOND_HREFS if self.n_slots == 2 else _HREFS
 
     @property
     def width(self) -> int:
         """Of the sources, in pixels."""
         return _SIDE * _MOST_CHIPS if self.has_chips else _SIDE
 
-    def table(self, first: int, stop: int, digest: str) -> "Table":
+    @property
+    def tables(self) -> tuple["Table", "Table", "Table"]:
+        """The list that makes the cube, and those of the appends. One row is in both of these.
+
+        So the later append leaves it out.
+        """
+        digests = [name.ljust(64, "x") for name in ("first", "second", "third")]
+        spans = ((0, _N_FIRST), (5, 8), (7, 10))
+        first, second, third = (
+            _table_of_scenes(*_SCENES_OF_LISTS[n], digest=digest)
+            if self.has_late_bands
+            else self._table(*spans[n], digest=digest)
+            for n, digest in enumerate(digests)
+        )
+        return first, second, third
+
+    def _table(self, first: int, stop: int, *, digest: str) -> "Table":
         """Return the list of some rows, or of some chips."""
-        digest = digest.ljust(64, "x")
         if self.has_chips:
             return ChipTable(
                 table=table_of(*self.hrefs, digest="images".ljust(64, "x")), chips=_chips(first, stop)
@@ -201,7 +227,7 @@ class Product:
             return FakeTable(scenes, columns=(_GROUP,), digest=digest)
         if not self.has_mask:
             return table_of(*_HREFS[first:stop], digest=digest)
-        pairs = zip(_HREFS[first:stop], _HREFS_OF_MASKS[first:stop], strict=True)
+        pairs = zip(_HREFS[first:stop], _SECOND_HREFS[first:stop], strict=True)
         rows = [
             CubeRow(time_us=None, sources=(Source(href=red, band="red"), Source(href=mask, band="scl")))
             for red, mask in pairs
@@ -223,7 +249,7 @@ class Product:
 
     def offset(self, href: str, version: int) -> int:
         """Return the offset that a version of a source declares. Masks have none."""
-        return version % 3 * 10 if self.is_harmonised and href not in _HREFS_OF_MASKS else 0
+        return version % 3 * 10 if self.is_harmonised and href not in _SECOND_HREFS else 0
 
 
 type Table = FakeTable | ChipTable
@@ -246,6 +272,21 @@ def _chips(first: int, stop: int) -> Chips:
     )
 
 
+def _table_of_scenes(scenes: Sequence[int], lacking: Sequence[int], *, digest: str) -> FakeTable:
+    """Return a list of scenes, some of which lack their second band."""
+    rows = [
+        CubeRow(
+            time_us=None,
+            sources=(
+                Source(href=_HREFS[n], band="red", scene=str(n)),
+                None if n in lacking else Source(href=_SECOND_HREFS[n], band="nir", scene=str(n)),
+            ),
+        )
+        for n in scenes
+    ]
+    return FakeTable(rows, bands=("red", "nir"), columns=(_SCENE,), digest=digest)
+
+
 def _group_of(href: str) -> int:
     return _GROUPS[_NUMBERS[href]]
 
@@ -256,16 +297,17 @@ _one_of: Final = cache(Product)
 @cache
 def product_of(seed: int) -> Product:
     """Return what the sources of some runs are."""
-    is_reduced, has_chips = seed % 11 == 9, seed % 11 == 4
+    is_reduced, has_chips, has_late_bands = (seed % 11 == each for each in (9, 4, 7))
     is_plain = not is_reduced and not has_chips
     return _one_of(
-        n_bands=1 + seed % 2,
-        has_mask=seed % 4 == 2 and is_plain,
+        n_bands=1 if has_late_bands else 1 + seed % 2,
+        has_mask=seed % 4 == 2 and is_plain and not has_late_bands,
         has_axis=seed % 8 in (5, 6) and is_plain,  # of bands of one file, and of files of their own
         is_harmonised=seed % 11 < 3,
         n_strips=2 if seed % 11 in (5, 6) else 1,
         is_reduced=is_reduced,
         has_chips=has_chips,
+        has_late_bands=has_late_bands,
     )
 
 
@@ -279,7 +321,7 @@ class Submitted:
     """By what becomes of failed rows."""
 
     appended: tuple[Table, Table]
-    """The lists of the appends. One row is in both, so the later append leaves it out."""
+    """The lists of the appends."""
 
 
 @cache
@@ -288,14 +330,15 @@ def submitted(product: Product) -> Submitted:
     layout = {"chunk": [1, _SIDE // product.n_strips, _SIDE], "shard_rows": _SHARD_ROWS}
     output = {} if product.has_chips else {"layout": layout}
     append = product.request({"append_to": "memory"})
+    first, second, third = product.tables
     return Submitted(
         first=product.request(output),
-        table=product.table(0, _N_FIRST, "first"),
+        table=first,
         appends={
             failed_rows: append.model_copy(update={"failed_rows": failed_rows})
             for failed_rows in ("retry", "retry_all", "keep")
         },
-        appended=(product.table(5, 8, "second"), product.table(7, 10, "third")),
+        appended=(second, third),
     )
 
 
@@ -623,6 +666,8 @@ def check_promise(world: World) -> None:
     windows = [(told.href, told.chip) for row in rows for told in row if world.product.has_chips]
     if len(set(windows)) < len(windows):
         raise BrokenPromiseError("a window of a source is there twice")
+    if world.product.has_late_bands:
+        _check_scenes(world, [{told.href for told in row} - {""} for row in rows])
     if world.cube.content_now("receipt.json").version < root.versions[-1].number:
         raise BrokenPromiseError("the receipt is that of an older version")
     count_read = _count_reduced if world.product.is_reduced else _count_read
@@ -630,6 +675,26 @@ def check_promise(world: World) -> None:
     told_ok = root.report["status_counts"].get("ok", 0)
     if told_ok != n_ok and (is_quiet or told_ok > n_ok):
         raise BrokenPromiseError(f"the report tells of {told_ok} that are ok, the rows of {n_ok}")
+
+
+def _check_scenes(world: World, rows: Sequence[set[str]]) -> None:
+    """Check that each row has a band that its scene lacked, and that no band of a committed list is missing.
+
+    Raises:
+        BrokenPromiseError: A scene was added once too often, or a band was not.
+    """
+    there: set[str] = set()
+    for number, hrefs in enumerate(rows):
+        if hrefs <= there:
+            raise BrokenPromiseError(f"row {number} has no band that its scene lacked")
+        there |= hrefs
+    asked, versions = submitted(world.product), _versions(world)
+    for table in asked.appended:
+        wanted = {
+            each.href for row in table.rows(0, table.n_rows) for each in row.sources if each is not None
+        }
+        if _digest_of(asked.appends["retry"], table) in versions and not wanted <= there:
+            raise BrokenPromiseError(f"bands of an appended list are missing: {sorted(wanted - there)}")
 
 
 def _rows_of(world: World) -> tuple[Row, ...]:
@@ -678,7 +743,7 @@ def _count_read(world: World, number: int, row: Row) -> int:
         return len(row)
     n_measurements = len(plan_of(world.product).measurements)
     pixels = np.concatenate(list(map(np.stack, batched(parts, n_measurements, strict=True))), axis=1)
-    if row[0].is_read and not row[-1].is_read:
+    if world.product.has_mask and row[0].is_read and not row[-1].is_read:
         raise BrokenPromiseError(f"row {number} is ok, and its mask was not read")
     for slot, (told, found) in enumerate(zip(row, np.split(pixels, world.product.n_slots), strict=True)):
         which = f"source {slot} of row {number}"

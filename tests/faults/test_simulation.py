@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from faults.simulation import BrokenPromiseError, Product, simulate
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.model.outcome import Outcome, ShardResult
-from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -32,6 +32,7 @@ from pixel_gather.engine import (
     finish_gather,
     gather_shard,
     new_chips,
+    new_rows,
     publish,
     step_files,
 )
@@ -84,6 +85,8 @@ _PRODUCTS: Final = (
     Product(has_mask=True, n_strips=2),
     Product(n_bands=2, is_reduced=True),
     Product(n_bands=2, has_chips=True),
+    Product(has_late_bands=True),
+    Product(has_late_bands=True, has_axis=True),
 )
 
 
@@ -317,6 +320,20 @@ def _put_back_chips_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new_chips._Known, "has", lambda *_: False)
 
 
+def _put_back_late_bands_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an append leave out every scene that the cube has, also where it lacks a band of the list."""
+    monkeypatch.setattr(new_rows, "_late_band", lambda *_: None)
+
+
+def _put_back_late_bands_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an append add a late band again, as a former row of its scene lacks it."""
+
+    def of_former_row(row: CubeRow, _: set[str], scenes: Mapping[str, Any]) -> Source | None:
+        return next((each for each in row.sources[1:] if each is not None and each.scene in scenes), None)
+
+    monkeypatch.setattr(new_rows, "_late_band", of_former_row)
+
+
 type _PutBack = Callable[[pytest.MonkeyPatch], None]
 
 _DEFECTS: Final[tuple[_PutBack, ...]] = (
@@ -339,6 +356,8 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_rows_as_former_tries_left_them,
     _put_back_rows_made_anew_that_are_lost,
     _put_back_chips_that_are_there,
+    _put_back_late_bands_that_are_left_out,
+    _put_back_late_bands_that_are_there,
 )
 _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 4 of 700 runs."""
