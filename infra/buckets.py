@@ -148,7 +148,6 @@ class Buckets(Construct):
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
-        self.lost = Area(bucket=self.control, pattern="gathers/*/lost.msgpack")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.pace = Area(bucket=self.control, pattern="pace/*")
         self.halted = Area(bucket=self.control, pattern=HALTED_KEY)

@@ -47,11 +47,11 @@ def grant_data(functions: Functions, buckets: Buckets, sources: Sequence[SourceB
         # It sees which shard is there, and an append continues the last one.
         _grant(shard, get=[buckets.samples, gathers, cubes, buckets.cancelled], put=[cubes, buckets.sidecars])
 
-    # Finish leaves the register of the gathers that run, and notes which shards have been given up.
+    # Finish leaves the register of the gathers that run, and gives up shards that no worker has committed.
     _grant(
         functions.finish,
         get=[gathers, buckets.cancelled, buckets.pace, cubes],
-        put=[buckets.pace, buckets.lost, cubes],
+        put=[buckets.pace, buckets.sidecars, cubes],
         list_=[gathers, cubes],
     )
     _grant_tables(functions, buckets, sources)

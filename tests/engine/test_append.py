@@ -518,6 +518,31 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
     ]
 
 
+@pytest.mark.parametrize(
+    ("chunk_rows", "is_sharded", "first"), [(1, True, 3), (2, True, 3), (4, False, 3), (2, True, 4)]
+)
+def test_lost_rows_hold_no_pixels_of_an_append_that_was_given_up(
+    monkeypatch: pytest.MonkeyPatch, chunk_rows: int, first: int, *, is_sharded: bool
+) -> None:
+    """Its pixels are of other sources. A late worker finds that the shard was given up."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(chunk_rows, 4, is_sharded=is_sharded)
+    grown.gather(rows(*range(first)))
+    grown.filled(rows(first, first + 1))
+    plan, tasks = asyncio.run(grown.begun(rows(*range(first + 2, N))))
+    asyncio.run(grown.fill(plan, [task for task in tasks if task.row_start > first]))
+
+    asyncio.run(grown.finished(plan, tasks, max_lost_share=1.0))
+    asyncio.run(grown.shard(tasks[0], plan))  # late
+
+    opened, n_lost = grown.open(), tasks[0].n_rows
+    statuses = opened["status"].values.tolist()
+    assert statuses == [0] * first + [10] * n_lost + [0] * (len(statuses) - first - n_lost)
+    assert not opened["band_1"].values[first : first + n_lost].any()
+    assert opened["band_1"].values[:first].any(axis=(1, 2)).all()
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
 class LateCube(ZarrCube, frozen=True, kw_only=True):
     """A cube whose PUTs of pixels arrive late."""
 

@@ -793,12 +793,11 @@ def _check_unread(world: World, number: int, slot: int, told: Told, found: Pixel
         BrokenPromiseError: There is something.
     """
     which = f"source {slot} of row {number}"
-    if set(told.status) == {Status.LOST}:  # its pixels may be there
+    if set(told.status) == {Status.LOST}:
         was = world.committed[number] if number < len(world.committed) else None
         is_committed = was is not None and told == was[slot]
         if is_committed and (told.etag or any(each is not None for each in told.greatest)):
             raise BrokenPromiseError(f"{which} is lost, and tells of its source")
-        return
     is_tried = any(number in _again(plan) for plan, _ in world.planned)
     if world.product.n_strips == 1 and found.any() and not is_tried:
         raise BrokenPromiseError(f"{which} has the status {set(told.status)}, and pixels")

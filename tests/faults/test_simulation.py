@@ -25,7 +25,7 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read import complete_row, fill_rows, hide_pixels
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.reduce_row import Scenes, reduce_lines
-from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, unpacked
+from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, needed_file, unpacked
 from pixel_gather.engine import (
     commit_shard,
     compact,
@@ -247,10 +247,17 @@ def _put_back_errors_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def _put_back_finishes_that_each_decide_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two finishes at once write the rows of a shard differently, as it was committed between them."""
 
-    async def own(_tasks: Any, found: dict[int, str], *_: Any) -> dict[int, str]:
+    async def result(sidecars: finish_gather._Sidecars, task: ShardTask) -> ShardResult | None:
+        key = sidecars.keys.get(task.index)
+        return (
+            None if key is None else unpacked(await needed_file(sidecars.control, key), ShardResult, key=key)
+        )
+
+    async def own(_plan: Any, _tasks: Any, found: dict[int, str], _stores: Any) -> dict[int, str]:
         return found
 
-    monkeypatch.setattr(finish_gather, "_agree_on_lost", own)
+    monkeypatch.setattr(finish_gather, "_give_up_missing", own)
+    monkeypatch.setattr(finish_gather._Sidecars, "result", result)
 
 
 def _put_back_workers_of_cancelled_executions(monkeypatch: pytest.MonkeyPatch) -> None:

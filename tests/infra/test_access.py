@@ -201,7 +201,7 @@ RIGHTS = {
     "finish_gather": OWN_LOG
     | read("<control>/pace/*", "<control>/gathers/*", "<control>/cancelled/*", "<arrays>/cubes/*")
     | {("s3:ListBucket", "<control> gathers/*"), ("s3:ListBucket", "<arrays> cubes/*")}
-    | put("<control>/pace/*", "<control>/gathers/*/lost.msgpack", "<arrays>/cubes/*"),
+    | put("<control>/pace/*", "<control>/gathers/*/shards/*", "<arrays>/cubes/*"),
     "machine": machine_role(
         "machine",
         "<control>/gathers/*/manifests/*",

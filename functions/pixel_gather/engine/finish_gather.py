@@ -8,7 +8,6 @@ from functools import partial
 from itertools import batched
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from pixel_gather.core.claim import check_uncommitted
@@ -40,13 +39,12 @@ from pixel_gather.core.results.row_coordinates import (
 from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpacked
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores, always
-from pixel_gather.engine.gather_shard import were_read
+from pixel_gather.engine.gather_shard import give_up_shard, were_read
 from pixel_gather.engine.header_cache import read_gathered_headers
 from pixel_gather.engine.publish import planned_keys, publish
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,
-    LOST_KEY,
     both,
     find_committed,
     read_rows,
@@ -56,6 +54,7 @@ from pixel_gather.engine.tried_rows import Tried, with_tried
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
+_GIVEN_UP_AT_ONCE: Final = 16
 _MOST_NAMED: Final = 5
 """Shards that a message names."""
 
@@ -81,8 +80,8 @@ async def finish_gather(
         plan: The cube.
         tasks: All of its tasks, in order.
         stores: Where the cube is, and the control files of this plan.
-        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. Their rows get the status lost,
-            even if pixels were stored.
+        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. They are given up: their rows
+            get the status lost and hold no pixels.
         may_write: Raises an error if nothing may be written. Asked while the finish looks what is there.
 
     Returns:
@@ -92,7 +91,7 @@ async def finish_gather(
     Raises:
         ArrayExistsError: The cube was removed, and may have been planned again since. Or another append has
             taken over, or was committed meanwhile.
-        BusyError: Another finish of this gather has just begun. Run again.
+        BusyError: Workers of a task that is given up replace its objects again and again. Run again.
         ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays.
     """
     cube = stores.cube
@@ -158,22 +157,16 @@ async def _stage(
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
 
     Raises:
-        BusyError: Another finish of this gather has just begun. Run again.
+        BusyError: Workers of a task that is given up replace its objects again and again. Run again.
         ShardsMissingError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays.
     """
-
-    def committed() -> Awaitable[dict[int, str]]:
-        return find_committed(plan, tasks, stores=stores)
-
-    # Which tasks are committed? All finishes of a plan agree on those that are not.
-    control = stores.control
-    _check_lost(tasks, found, max_lost_share)
+    # Which tasks are committed? The others are given up, so that all finishes of a plan see the same.
+    _check_lost(tasks, {task.index for task in tasks} - found.keys(), max_lost_share)
     _check_reduced(plan, tasks, found)
-    agreed, list_content = await both(
-        _agree_on_lost(tasks, found, control, committed), _get_found_list(plan, control)
+    committed, list_content = await both(
+        _give_up_missing(plan, tasks, found, stores), _get_found_list(plan, stores.control)
     )
-    _check_lost(tasks, agreed, max_lost_share)
-    sidecars = _Sidecars(control, agreed)
+    sidecars = _Sidecars(stores.control, committed)
 
     # All rows pass by once: into the coordinates and the table, and through what is counted.
     coordinates = coordinates_of(plan)
@@ -184,6 +177,7 @@ async def _stage(
     writing = _write_rows(staged, plan, coordinates, rows, partial(_table_of, plan))
     async with aclosing(writing) as batches:
         table = await staged.write_row_table(plan, batches)
+    _check_lost(tasks, sidecars.lost, max_lost_share)  # a former finish may have given some up, too
     report = counts.tally.report()
 
     # Few cubes have rows that differ. They need a second pass, as that is known only now.
@@ -213,10 +207,10 @@ async def _stage(
     return report
 
 
-def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_share: float) -> None:
-    missing = sorted({task.index for task in tasks} - found.keys())
+def _check_lost(tasks: Sequence[ShardTask], missing: set[int], max_lost_share: float) -> None:
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
-        named = ", ".join(map(str, missing[:_MOST_NAMED])) + (", ..." if len(missing) > _MOST_NAMED else "")
+        first = map(str, sorted(missing)[:_MOST_NAMED])
+        named = ", ".join(first) + (", ..." if len(missing) > _MOST_NAMED else "")
         raise ShardsMissingError(
             f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the "
             "gather again to go on"
@@ -233,49 +227,37 @@ def _check_reduced(plan: CubePlan, tasks: Sequence[ShardTask], found: Mapping[in
         )
 
 
-async def _agree_on_lost(
-    tasks: Sequence[ShardTask],
-    found: dict[int, str],
-    control: ControlStore,
-    committed: Callable[[], Awaitable[dict[int, str]]],
+async def _give_up_missing(
+    plan: CubePlan, tasks: Sequence[ShardTask], found: dict[int, str], stores: GatherStores
 ) -> dict[int, str]:
-    """Return the sidecars that count.
-
-    The first finish stores which shards it found missing. They are lost for good. Every other finish leaves
-    them out, even if they have been committed since. Otherwise two finishes at the same time could overwrite
-    each other's rows with different ones.
-
-    Args:
-        tasks: All tasks.
-        found: The sidecars that this finish has found.
-        control: Where the first finish says which tasks are lost.
-        committed: Looks for sidecars again.
-
-    Raises:
-        BusyError: The first finish has not stored yet what it found missing.
-    """
-    missing = sorted({task.index for task in tasks} - found.keys())
-    if await control.put_new(LOST_KEY, msgspec.msgpack.encode(missing)):
-        return found
-    if (content := await control.get(LOST_KEY)) is None:
-        raise BusyError("another finish of this gather has just begun: run again")
-    lost = unpacked(content, set[int], key=LOST_KEY)
-    if not lost.issuperset(missing):
-        found = await committed()
-    return {index: key for index, key in found.items() if index not in lost}
+    """Commit the tasks that are not committed as lost. Return the sidecars of all."""
+    missing = [task for task in tasks if task.index not in found]
+    for some in batched(missing, _GIVEN_UP_AT_ONCE, strict=False):
+        await all_of(give_up_shard(task, plan=plan, stores=stores) for task in some)
+    committed = await find_committed(plan, tasks, stores=stores) if missing else found
+    if len(committed) < len(tasks):
+        raise BusyError("shards that were given up have been replaced: run again")
+    return committed
 
 
 class _Sidecars(Struct, frozen=True):
-    """The sidecars of the committed tasks."""
+    """The sidecars of the tasks."""
 
     control: ControlStore
     keys: Mapping[int, str]
     """By the tasks' indexes."""
 
+    lost: set[int] = set()
+    """Indexes of the tasks that were given up, as far as their sidecars were read."""
+
     async def result(self, task: ShardTask) -> ShardResult | None:
-        """Return a task's result; None if the task is not committed."""
-        key = self.keys.get(task.index)
-        return None if key is None else unpacked(await needed_file(self.control, key), ShardResult, key=key)
+        """Return a task's result; None if the task was given up."""
+        key = self.keys[task.index]
+        result = unpacked(await needed_file(self.control, key), ShardResult, key=key)
+        if result.rows:
+            return result
+        self.lost.add(task.index)
+        return None
 
 
 @dataclass(slots=True)
@@ -443,7 +425,7 @@ async def _read_evidence(
 ) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
     """Return one range of rows with their outcomes, and the results of its tasks.
 
-    Outcomes of several strips are merged. A task without a sidecar has the result None; its rows are lost.
+    Outcomes of several strips are merged. A task that was given up has the result None; its rows are lost.
     """
     n_bands = [len(slot.bands) for slot in plan.slots]
     rows, results = await both(read_rows(group[0], sidecars.control), _read_results(group, sidecars))

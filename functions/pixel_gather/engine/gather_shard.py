@@ -1,4 +1,7 @@
-"""The second step of a gather: write the pixels of one shard, and a sidecar file with its results."""
+"""The second step of a gather: write the pixels of one shard, and a sidecar file with its results.
+
+A finish gives up a shard that no worker has written.
+"""
 
 import asyncio
 import time
@@ -8,13 +11,14 @@ from functools import partial
 from math import inf
 from typing import Final
 
+import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.model.outcome import Outcome, ShardResult
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.process_usage import machine, peak_rss_mib
 from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
@@ -256,6 +260,64 @@ async def gather_shard(
         for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
             encoder.close()
     return FilledShard(result=result, is_new=is_new)
+
+
+async def give_up_shard(task: ShardTask, *, plan: CubePlan, stores: GatherStores) -> None:
+    """Commit a shard as lost, unless a worker commits it first. Its rows hold no pixels then.
+
+    A worker or an append that was given up may have left an object there, and its PUT may still arrive. So
+    the shard is committed as a worker commits it, with fill values and a result without rows.
+
+    Raises:
+        AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.
+        ArrayExistsError: The cube was removed, or another append has taken over.
+        BusyError: Workers replace the objects again and again.
+        StoreError: A store failed.
+    """
+    keys = task.object_keys(plan)
+    places = [*[None] * len(task.again), *task.places(plan)[len(task.again) :]]
+    encoders = [
+        stores.cube.encoder(
+            plan,
+            array,
+            [_fill_of(each, plan, task) for each in array.measurements],
+            n_before=plan.n_before(task.shard_key(plan)[0]),
+            places=[places] * len(array.measurements),
+        )
+        for array in plan.arrays
+    ]
+    for encoder in encoders:
+        await encoder.encode_rows(0, task.n_rows)
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        return await stores.cube.write_shard(keys[index], encoders[index], replaces=replaces)
+
+    await commit_shard(
+        task,
+        plan=plan,
+        stores=stores,
+        put=put,
+        check_claim=partial(_check_entitled, plan, stores.cube),
+        result_of=lambda stored: ShardResult(
+            index=task.index,
+            rows=[],
+            read_s=0.0,
+            write_s=0.0,
+            stored_nbytes=sum(each.nbytes for each in stored),
+            peak_rss_mib=0.0,
+        ),
+    )
+    for encoder in encoders:
+        encoder.close()
+
+
+def _fill_of(measurement: Measurement, plan: CubePlan, task: ShardTask) -> Pixels | BandTiles:
+    """Return what a shard stores of rows that were not read. It takes no memory."""
+    if plan.passes_through:
+        (band,) = StoredTiles(task.n_rows, n_bands=1)
+        return band
+    fill = np.array(measurement.fill_value, measurement.dtype)
+    return np.broadcast_to(fill, (task.n_rows, task.y_stop - task.y_start, plan.width))
 
 
 def _places(task: ShardTask, plan: CubePlan, rows: Sequence[CubeRow], slot: int) -> list[int | None]:

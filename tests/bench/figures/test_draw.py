@@ -235,7 +235,7 @@ def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
 
 def _long(n: int) -> Run:
     run = run_of(n=200)
-    times = {name: np.resize(each, n) for name, each in vars(run.timings).items() if len(each) == 200}
+    times = {name: np.resize(each, n) for name, each in asdict(run.timings).items() if len(each) == 200}
     return replace(run, timings=Timings(**times))
 
 

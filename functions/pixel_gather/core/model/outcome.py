@@ -138,7 +138,7 @@ class ShardResult:
 
     index: int
     rows: list[list[Outcome]]
-    """For each row of the shard, one outcome per source slot."""
+    """For each row of the shard, one outcome per source slot. Empty if a finish has given the shard up."""
 
     read_s: float
     """Wall time of reading all of the shard's windows. Most of the statistics, digests and compression
