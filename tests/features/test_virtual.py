@@ -317,6 +317,8 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
         ({"output": {"archive": "rain"}}, "output.archive", "is made as a whole"),
         ({"output": {"layout": "slice"}}, "output.layout", "its chunks are the sources' tiles"),
         ({"masked": True, "nodata": 0}, "masked", "pixels as they are stored: leave it out"),
+        ({"mask": {"band": "band_1", "drop": [3]}, "nodata": 0}, "mask", "as they are stored: .* or gather"),
+        ({"grid": {"resolution": 10}}, "grid", "on the files' own grid: leave it out, or gather"),
     ],
 )
 def test_what_cannot_be_referred_to_is_refused(
@@ -330,6 +332,18 @@ def test_what_cannot_be_referred_to_is_refused(
 
     assert refused.value.field == field
     assert not (tmp_path / "cube.icechunk").exists()
+
+
+def test_a_source_on_another_grid_is_unlike_where_all_are_to_be_the_same(tmp_path: Path) -> None:
+    """Grid ``same`` changes no pixel, so references can honour it."""
+    sources = [str(write(tmp_path / f"{n}.tif", n)) for n in range(3)]
+    with rasterio.open(sources[1], "r+") as file:
+        file.transform = file.transform @ file.transform.translation(0.5, 0)
+    request = {"sources": sources, "window": {"pixels": WINDOW}, "grid": "same"}
+
+    made = make_virtual(request, to=tmp_path / "cube.icechunk")
+
+    assert made.report.status_counts == {"ok": 2, "unlike": 1}
 
 
 def test_files_on_the_web_and_signed_addresses_are_refused(tmp_path: Path) -> None:

@@ -50,12 +50,15 @@ _CHANGED: Final = (
     "by a new index and --replace"
 )
 
-_AS_STORED: Final = "references show pixels as they are stored: leave it out"
+_OR_GATHER: Final = "leave it out, or gather the pixels (pixel-gather run)"
+_AS_STORED: Final = f"references show pixels as they are stored: {_OR_GATHER}"
 _AS_A_WHOLE: Final = "a virtual cube is made as a whole: leave it out"
 _NOT_VIRTUAL: Final = {
     "output.codec": "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
     "windows": "chips do not begin at corners of tiles: gather them",
     "masked": _AS_STORED,
+    "mask": _AS_STORED,
+    "grid": f"references show pixels on the files' own grid: {_OR_GATHER}",
     "values": _AS_STORED,
     "reduce": _AS_STORED,
     "output.layout": "its chunks are the sources' tiles: leave it out",
@@ -188,6 +191,8 @@ def _as_stored(request: GatherRequest) -> GatherRequest:
         "output.codec": "codec" in output.model_fields_set and output.codec != AS_STORED,
         "windows": request.windows is not None,
         "masked": request.masked,
+        "mask": request.mask is not None,
+        "grid": request.common_grid is not None,
         "values": request.values != "raw",
         "reduce": request.reduce is not None,
         "output.layout": output.layout != "balanced",
