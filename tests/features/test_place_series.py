@@ -57,7 +57,7 @@ def test_an_image_that_cannot_be_read_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({}, "give point or geojson$"), ({"point": _POINT, "geojson": _POLYGON}, "geojson, not both$")],
+    [({}, "^point: give point or geojson$"), ({"point": _POINT, "geojson": _POLYGON}, "geojson, not both$")],
 )
 def test_exactly_one_place_is_wanted(given: dict[str, Any], says: str) -> None:
     """A point or a polygon."""

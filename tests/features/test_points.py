@@ -494,7 +494,8 @@ def test_points_that_are_placed_some_at_a_time_change_nothing(
         ({"by": "b1,b1"}, "by: b1 is there twice"),
         ({"bands": "red=b1", "by": "red"}, "bands: write {red: B04}: the name in by"),
         ({"crs": 32632}, "crs: it is 32632; write text, such as EPSG:32632"),
-        ({"limits": {"eur": 1}}, "limits: it takes usd and seconds"),
+        ({"limits": {"eur": 1}}, "limits.eur: there is no such field; it takes seconds, usd"),
+        ({"limits": 5}, "limits: write {usd: "),
         ({"to": "t.csv"}, "to: t.csv does not end with .parquet"),
     ],
 )

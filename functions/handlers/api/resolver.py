@@ -11,8 +11,9 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import KINDS, BodyError, ProblemKind, answer_with_problems
-from handlers.api.route import Route, check_names
+from handlers.api.route import Route
 from pixel_gather.core.errors import GatherError, RequestError
+from pixel_gather.core.request.given_fields import check_names
 
 if TYPE_CHECKING:  # the search function needs no boto3
     from pixel_gather.io.aws.executions import Executions

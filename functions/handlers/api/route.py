@@ -4,13 +4,11 @@ The resolver, the OpenAPI document and API Gateway read the tables, so none of t
 bodies and answers are named and not imported, because most functions need no pydantic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-
-from pixel_gather.core.errors import RequestError
 
 JSON: Final = "application/json"
 
@@ -72,14 +70,3 @@ def list_query(what: str) -> dict[str, Parameter]:
         "token": Parameter("Token of the next page, from the answer before."),
         "state": Parameter("Only those in one state.", {"$ref": "#/components/schemas/State"}),
     }
-
-
-def check_names(given: Iterable[str], known: Iterable[str], *, what: str) -> None:
-    """Refuse a name that would be ignored.
-
-    Raises:
-        RequestError: It names it, and those that there are.
-    """
-    if unknown := set(given) - set(known):
-        taken = ", ".join(sorted(known)) or "none"
-        raise RequestError(f"there is no such {what}; it takes {taken}", field=min(unknown) or "''")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.api.control_plane import ControlPlane
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import check_names
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
 
@@ -53,8 +54,7 @@ def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
 def _check_upload(given: Any) -> tuple[str, str, int]:
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with sha256, suffix and nbytes", field="request")
-    if unknown := sorted(given.keys() - _FIELDS):
-        raise RequestError("there is no such field; a list takes sha256, suffix, nbytes", field=unknown[0])
+    check_names(given, _FIELDS)
     sha256, suffix, nbytes = given.get("sha256"), given.get("suffix"), given.get("nbytes")
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise RequestError("it must be the SHA-256 of the list, 64 hexadecimal digits", field="sha256")

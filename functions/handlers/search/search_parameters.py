@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from copy import replace
 from typing import Any, Final
 
-from handlers.api.route import check_names
 from handlers.search.scene_answers import NO_COLLECTION
 from pixel_gather.core.area import Area, box_of_corners, check_box, check_pair
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import check_names
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.core.where import CLOUD_COVER, Where, parse_where
@@ -87,7 +87,7 @@ def body_query(body: object, *, known: Iterable[str]) -> Mapping[str, Any]:
     if not isinstance(body, Mapping):
         raise RequestError("write a JSON object", field="body")
     given = {name: value for name, value in body.items() if value is not None}
-    check_names(given, known, what="field")
+    check_names(given, known)
     for name in ("bbox", "ids", "collections"):
         if isinstance(given.get(name), str):
             raise RequestError("write an array", field=name)

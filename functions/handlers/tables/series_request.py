@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from handlers.api.route import check_names
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.given_fields import check_names, check_one_of
 from pixel_gather.core.request.window_request import rule_at
 from pixel_gather.features.series.series_rows import check_one_feature
 
@@ -24,10 +24,8 @@ def table_of_series(given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with point or geojson, and sources", field="request")
-    check_names(given, _OF_BODY, what="field")
-    if len({"point", "geojson"} & given.keys()) != 1:
-        both = ", not both" if "point" in given else ""
-        raise RequestError(f"give point or geojson{both}", field="point")
+    check_names(given, _OF_BODY)
+    check_one_of(given, "point", "geojson")
     body = {name: given[name] for name in ("sources", *_VALUES) if name in given}
     if "geojson" in given:
         if not isinstance(given["geojson"], Mapping):
@@ -93,9 +91,7 @@ class DrillQuery(Struct, frozen=True, kw_only=True):
         Raises:
             RequestError: A parameter is wrong.
         """
-        if len({"point", "pixel"} & query.keys()) != 1:
-            both = ", not both" if "point" in query else ""
-            raise RequestError(f"give point or pixel{both}", field="point")
+        check_one_of(query, "point", "pixel")
         if "list" not in query:
             raise RequestError("name a list of the files", field="list")
         if "point" in query:

@@ -12,6 +12,7 @@ from handlers.deployment.policy import check_list, check_sources
 from handlers.deployment.settings import Settings
 from handlers.tables.committed_tables import table_name
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import check_names, check_one_of
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
@@ -94,14 +95,10 @@ def admit_table(given: Any, settings: Settings) -> AdmittedTable:
         json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
-    if len(KINDS.keys() & given.keys()) != 1:
-        both = ", not both" if "points" in given else ""
-        raise RequestError(f"give points or zones{both}: a file of features, or GeoJSON", field="points")
+    check_one_of(given, *KINDS, hint="a file of features, or GeoJSON")
     name = next(each for each in KINDS if each in given)
     kind = KINDS[name]
-    if unknown := given.keys() - {name, _APPEND_TO} - _COMMON - kind.own - kind.shared:
-        known = ", ".join(sorted(_COMMON | {_APPEND_TO} | kind.own | kind.shared))
-        raise RequestError(f"there is no such field; {name} take {known}", field=str(min(unknown, key=str)))
+    check_names(given, {name, _APPEND_TO} | _COMMON | kind.own | kind.shared)
     if "sources" not in given:
         raise RequestError("say which images: as in a gather", field="sources")
     features = given[name]

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.pricing import dollars
+from pixel_gather.core.request.given_fields import check_names
 
 
 class TableLimits(Struct, frozen=True, kw_only=True):
@@ -23,8 +24,9 @@ class TableLimits(Struct, frozen=True, kw_only=True):
         """
         if given is None:
             return cls()
-        if not isinstance(given, Mapping) or given.keys() - {"usd", "seconds"}:
-            raise RequestError("it takes usd and seconds", field="limits")
+        if not isinstance(given, Mapping):
+            raise RequestError("write {usd: 5, seconds: 600}", field="limits")
+        check_names(given, ("usd", "seconds"), within="limits")
         for name, value in given.items():
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf")

@@ -7,8 +7,9 @@ from typing import Any, Final, Self
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import check_names, check_one_of
 from pixel_gather.core.request.sources import Sources
-from pixel_gather.features.rank.ranking_request import RankingRequest
+from pixel_gather.features.rank.ranking_request import RANKING_FIELDS, RankingRequest
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.values import asset_sources
 
@@ -46,13 +47,12 @@ class RankingBody(Struct, frozen=True, kw_only=True):
         if not isinstance(given, Mapping):
             raise RequestError("it must be an object with at least scenes and by", field="request")
         _check_storable(given)
+        check_names(given, _OUR_OWN.union(RANKING_FIELDS))
+        check_one_of(given, "scenes", "sources", hint="sources are as in a gather")
         limits = TableLimits.of(given.get("limits"))
         checks_kept = given.get("check_kept")
         if not isinstance(checks_kept, bool | None):
             raise RequestError("it must be true or false", field="check_kept")
-        if len({"scenes", "sources"} & given.keys()) != 1:
-            both = ", not both" if "scenes" in given else ""
-            raise RequestError(f"give scenes, or sources as in a gather{both}", field="scenes")
         request = RankingRequest.from_json({name: given[name] for name in given if name not in _OUR_OWN})
         sources: Any = given.get("sources")
         if "scenes" in given:
@@ -72,11 +72,7 @@ def _scenes(given: Any, request: RankingRequest, default: str | None) -> dict[st
     """Return ``sources.catalog`` for the scenes of a catalog."""
     if not isinstance(given, Mapping):
         raise RequestError("write {catalog: s3://…, datetime: 2024}", field="scenes")
-    if unknown := given.keys() - {"catalog", "bbox", "cloud_below", *_IN_CATALOG}:
-        raise RequestError(
-            f"there is no such field; it takes catalog, bbox, cloud_below, {', '.join(sorted(_IN_CATALOG))}",
-            field=f"scenes.{min(unknown, key=str)}",
-        )
+    check_names(given, {"catalog", "bbox", "cloud_below", *_IN_CATALOG}, within="scenes")
     place = given.get("catalog", default)
     if place is None:
         raise RequestError("there is no other catalog: name one", field="scenes.catalog")

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.pixel_mask import PixelMask
+from pixel_gather.core.request.given_fields import check_names
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
@@ -25,7 +26,8 @@ _STEPS: Final = range(2, 101)
 _NAMED: Final = re.compile(r"\w+\s*=")
 """What a value of a table may begin with."""
 
-_FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
+RANKING_FIELDS: Final = ("area", "by", "mask", "statistic", "precision", "order", "top", "bands", "raw")
+"""Those of a ranking's body, but for its scenes and limits."""
 
 
 class Precision(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
             raise RequestError(f"it is {top!r}; write a number of scenes above 0", field="top")
         expression = None if by in SHARES else Expression.parse(EXPRESSIONS.get(by, by))
         given_bands = named_bands(bands)
-        _check_names(expression, dict(given_bands))
+        _refuse_shares(expression, dict(given_bands))
         checked_mask = None if mask is None else PixelMask.of(mask)
         parsed = Statistic.parse(str(statistic))
         if by in SHARES:
@@ -162,12 +164,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         Raises:
             RequestError: It names what is wrong.
         """
-        if unknown := given.keys() - set(_FIELDS):
-            raise RequestError(
-                "there is no such field; a ranking takes scenes or sources, limits, check_kept, "
-                f"{', '.join(_FIELDS)}",
-                field=str(min(unknown, key=str)),
-            )
+        check_names(given, RANKING_FIELDS)
         area = given.get("area") or {}
         if area == "scene":
             area = {}
@@ -214,7 +211,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(json.dumps(made_of, default=str).encode()).hexdigest()[:32]
 
 
-def _check_names(expression: Expression | None, bands: Mapping[str, str]) -> None:
+def _refuse_shares(expression: Expression | None, bands: Mapping[str, str]) -> None:
     """Refuse a share of the area beside other values, unless the request says that it is a band."""
     for name in () if expression is None else expression.names:
         if name in SHARES and name not in bands:

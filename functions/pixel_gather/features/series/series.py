@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pixel_gather.core.area import check_pair
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import check_one_of
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
 from pixel_gather.features.series.series_rows import PlaceSeries, check_one_feature
@@ -54,11 +54,8 @@ def place_of(*, point: Sequence[float] | None, geojson: Mapping[str, Any] | None
     Raises:
         RequestError: There is not exactly one of them, or the GeoJSON has several features.
     """
-    if (point is None) == (geojson is None):
-        raise RequestError(
-            "give point or geojson, not both" if geojson is not None else "give point or geojson",
-            field="series",
-        )
+    places = {"point": point, "geojson": geojson}
+    check_one_of([name for name, place in places.items() if place is not None], "point", "geojson")
     if point is None:
         check_one_feature(geojson, field="geojson")
         return geojson
