@@ -12,6 +12,7 @@ from pixel_gather.core.request.href_policy import (
     bucket_address,
     check_href,
     checked_href,
+    place_text,
     without_dots,
 )
 from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
@@ -20,13 +21,14 @@ from pixel_gather.io.store.store_settings import StoreSettings
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 
 
-def check_place(to: str, *, field: str = "to") -> str:
+def check_place(to: str | os.PathLike[str], *, field: str = "to") -> str:
     """Return the href of a folder. ``~/`` is the user's home, and ``.`` the folder where we are.
 
     Args:
         to: A folder, or ``s3://bucket/prefix``.
         field: What an error names.
     """
+    to = place_text(to, field)
     if to.startswith("~/"):  # shells do not expand it in --to=~/x
         to = str(Path(to).expanduser())
     to = without_dots(to)
@@ -40,13 +42,13 @@ def check_place(to: str, *, field: str = "to") -> str:
         raise RequestError(str(error), field=field) from error
 
 
-def href_here(text: str, field: str) -> str:
+def href_here(place: str | os.PathLike[str], field: str) -> str:
     """Return the href of what is read in process. A relative path is below the folder where we are.
 
     Raises:
         RequestError: It is none. The error names the field.
     """
-    return checked_href(text, field, policy=IN_PROCESS.within(str(Path.cwd())))
+    return checked_href(place_text(place, field), field, policy=IN_PROCESS.within(str(Path.cwd())))
 
 
 def open_existing(
@@ -63,7 +65,7 @@ def open_existing(
         RequestError: The place is neither a local folder nor in a bucket.
         StoreError: The folder is missing, or takes no files.
     """
-    href = check_place(os.fspath(cube), field="cube")
+    href = check_place(cube, field="cube")
     place = show_place(href)
     if "://" not in place and not Path(place).is_dir():
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")

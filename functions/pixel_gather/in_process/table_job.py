@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.shown import facts_in_html
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
@@ -411,7 +412,7 @@ def _checked_path(to: str | os.PathLike[str], *, field: str) -> Path:
     Raises:
         RequestError: It is no place for a Parquet file on this machine.
     """
-    text = os.fspath(to)
+    text = place_text(to, field)
     if "://" in text:
         raise RequestError("a table is written to this machine: give a path", field=field)
     path = Path(text).expanduser()

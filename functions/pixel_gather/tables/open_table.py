@@ -11,7 +11,7 @@ import numpy as np
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.tables.parts import NO_VALUES
-from pixel_gather.tables.table_receipt import side_path
+from pixel_gather.tables.table_receipt import side_path, table_path
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,7 +43,7 @@ def open_table(
     check_extra("tables", "tables in Python")
     import pyarrow.parquet as pq  # noqa: PLC0415 # seldom installed
 
-    path = Path(table).expanduser()
+    path = table_path(table)
     if not path.is_file():
         raise StoreError(f"{path}: no table is there; name the file that was given as --to")
     filters = None if ids is None else [("id", "in", list(ids))]
@@ -80,7 +80,7 @@ def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = 
     import xarray as xr  # noqa: PLC0415 # seldom installed
 
     lines = open_table(table, ids=ids)
-    own = _features_of(Path(table).expanduser())
+    own = _features_of(table_path(table))
     lines = lines[lines["id"].notna() & lines["time"].notna()]
     of_features = own.to_pandas()
     if ids is not None:

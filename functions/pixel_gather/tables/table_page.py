@@ -14,6 +14,7 @@ import numpy as np
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import linked
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
     Chart,
@@ -30,6 +31,7 @@ from pixel_gather.io.pictures.chart import (
 from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
+from pixel_gather.tables.table_receipt import table_path
 
 _MOST_ON_LINES: Final = 6
 _MOST_FAILED: Final = 50
@@ -61,7 +63,8 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
     Raises:
         StoreError: The table cannot be read, or the page not be written.
     """
-    write_html(table_page(Path(table).expanduser()), Path(to).expanduser())
+    page = Path(place_text(to, "to")).expanduser()
+    write_html(table_page(table_path(table)), page)
 
 
 def table_page(table: Path) -> str:

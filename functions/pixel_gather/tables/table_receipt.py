@@ -8,6 +8,8 @@ from typing import IO, Any, Final
 import xxhash
 from msgspec import Struct
 
+from pixel_gather.core.request.href_policy import place_text
+
 _PART_NBYTES: Final = 1 << 20
 
 
@@ -27,6 +29,15 @@ class Written(Struct, frozen=True, kw_only=True):
 
     digest: str
     """Of all lines, in their order."""
+
+
+def table_path(table: object) -> Path:
+    """Return the path of a table that is to be opened. ``~/`` is the user's home.
+
+    Raises:
+        RequestError: It is neither text nor a path.
+    """
+    return Path(place_text(table, "table")).expanduser()
 
 
 def side_path(table: Path, name: str) -> Path:

@@ -5,6 +5,7 @@ of Google, and ``az://container/key`` and ``abfs://container@account.dfs.core.wi
 ``https://`` and ``file://`` paths are percent-encoded. ``object_store.split_href`` undoes both.
 """
 
+import os
 import posixpath
 import re
 from collections.abc import Callable
@@ -146,6 +147,17 @@ def checked_href(text: str, field: str, *, policy: HrefPolicy, check: Callable[.
         return check(text, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field=field) from error
+
+
+def place_text(given: object, field: str) -> str:
+    """Return a place that a program gives, as text.
+
+    Raises:
+        RequestError: It is neither text nor a path. The error names the field.
+    """
+    if isinstance(given, str | os.PathLike) and isinstance(text := os.fspath(given), str):
+        return text
+    raise RequestError(f"it is of type {type(given).__name__}; write text or a path", field=field)
 
 
 def without_dots(folder: str) -> str:

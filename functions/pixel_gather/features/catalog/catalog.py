@@ -17,7 +17,7 @@ from pixel_gather.core.errors import RequestError, SourceError, StoreError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href
+from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
 from pixel_gather.core.scenes.footprints import item_of_headers
@@ -214,7 +214,7 @@ def remove_scenes(
         raise RequestError(
             "say which scenes: by ids, collections, a place, times or conditions", field="search"
         )
-    place = os.fspath(to)
+    place = place_text(to, "to")
     store, key = _open_catalog_place(to, settings or Settings())
     run(open_catalog(store, key, place=place, most_in_memory=0))
 
@@ -264,7 +264,7 @@ def _made(
     ``given`` is what a program gave, with items, keys and rows that no origin keeps; None to ask again.
     """
     settings = settings or Settings()
-    place = os.fspath(to)
+    place = place_text(to, "to")
     store, key = _open_catalog_place(to, settings)
     tally = _Tally(on_progress)
     with SpooledItems() as spooled:
@@ -350,7 +350,7 @@ def _as_text(origin: Origin) -> bytes:
 
 
 def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
-    folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    folder, _, key = check_place(to).rpartition("/")
     name = PurePosixPath(key)
     if name.suffix.lower() in _OTHER_SUFFIXES:
         raise RequestError(f"a catalog is a Parquet file; write {name.stem}.parquet", field="to")
@@ -360,7 +360,7 @@ def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple
 def _whole_place(kind: str, place: Any) -> Any:
     """Return where scenes come from so that it means the same from any folder."""
     if kind in ("items_file", "sentinel2_index"):
-        return href_here(os.fspath(place), "catalog")
+        return href_here(place, "catalog")
     if kind == "sources":
         named = parse_sources(place).model_dump(mode="json", exclude_none=True)
         for field in ("list", "prefix"):
@@ -379,7 +379,7 @@ def write_items(
     Raises:
         StoreError: It could not be written.
     """
-    folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    folder, _, key = check_place(to).rpartition("/")
     with SpooledItems() as spooled:
         spooled.add(items, name="items")
         _put_parquet(spooled, open_place(folder, stores or StoreSettings()), key)

@@ -6,7 +6,7 @@ from copy import replace
 from typing import Any
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import IN_PROCESS
+from pixel_gather.core.request.href_policy import IN_PROCESS, place_text
 from pixel_gather.core.request.web_address import same_host_only
 from pixel_gather.core.scenes.search_criteria import MOST_SCENES, SearchCriteria
 from pixel_gather.core.scenes.skipped_items import SkippedItems
@@ -109,7 +109,7 @@ def found_scenes(
         found = FoundScenes(items=items, n_skipped=skipped.n, skipped=tuple(skipped.first))
     else:
         assert catalog is not None  # noqa: S101 # checked above
-        place = os.fspath(catalog)
+        place = place_text(catalog, "catalog")
         store, key = opened_folder(check_place(place, field="catalog"), stores or StoreSettings())
         found = run(catalog_scenes(wanted, store, key, place=place))
     found = with_latest(found, duplicates, by=duplicates_by)

@@ -1,7 +1,7 @@
 """Cubes of chips as a dataset: a chip by its number, subsets, and batches for training."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import MissingExtraError, RequestError
 from pixel_gather.core.extras import is_installed
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.chips.chip_batches import ChipBatches
 from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.features.chips.split_places import places_apart, share_out
@@ -199,7 +200,7 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             self._opened,
             self.numbers,
             self.measurements,
-            Path(to).expanduser(),
+            Path(place_text(to, "to")).expanduser(),
             chips_per_file=chips_per_file or self._opened.shard_chips,
         )
 
@@ -232,8 +233,8 @@ def open_chips(
             several cubes lacks a chip of the first one, or has others of size, measurements or nodata.
         StoreError: There is no complete cube, or it cannot be read.
     """
-    given = [cube] if isinstance(cube, str | os.PathLike) else cube
-    places = tuple(os.fspath(each) for each in given)
+    given = [cube] if isinstance(cube, str | os.PathLike) or not isinstance(cube, Iterable) else cube
+    places = tuple(place_text(each, "cube") for each in given)
     opened = _open_all(places, stores)
     names = opened.checked(measurements)
     found = ChipDataset(places=places, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)

@@ -12,6 +12,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.band_meaning import true_colour
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.features.rows.rows import rows_where
@@ -70,9 +71,10 @@ def export(
         StoreError: No complete cube is there, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
-    if "://" in str(to):
+    text = place_text(to, "to")
+    if "://" in text:
         raise RequestError("an export is a file on this machine: write it here, then copy it", field="to")
-    path = Path(to).expanduser()
+    path = Path(text).expanduser()
     if path.suffix.lower() not in _SUFFIXES:
         raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")
     if packages := _PACKAGES.get(path.suffix.lower()):

@@ -204,7 +204,7 @@ async def _opened_place(
     if to is None:
         yield ZarrCube(*open_existing(request.output.append_to or "", settings.stores, to_write=True)), None
         return
-    place = check_place(os.fspath(to))
+    place = check_place(to)
     async with folders_removed_on_failure(place):
         cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.engine.base import find_growing_cube, read_base
@@ -53,7 +54,7 @@ async def retry_failed_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Gathered | None:
     """Read the failed sources of a cube again; see `retry_failed`."""
-    settings, place = settings or Settings(), os.fspath(cube)
+    settings, place = settings or Settings(), place_text(cube, "cube")
     store, name = open_existing(place, settings.stores, to_write=True)
     gathered = None
     for request in await _requests(ZarrCube(store, name), place):

@@ -89,7 +89,7 @@ async def index_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Indexed:
     """Make a header index of a list; see `index`."""
-    place = check_place(os.fspath(to))
+    place = check_place(to)
     folder, _, name = place.rpartition("/")
     settings = settings or Settings()
     started = time.perf_counter()

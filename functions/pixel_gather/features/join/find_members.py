@@ -7,7 +7,7 @@ from glob import glob
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, without_dots
+from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, place_text, without_dots
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_error_status import errors_of_store
@@ -27,10 +27,12 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
         RequestError: A pattern names no cube, or a cube is named twice.
         StoreError: A bucket cannot be listed.
     """
+    if isinstance(cubes, str) or not isinstance(cubes, Iterable):
+        raise RequestError("write a list of places", field=_FIELD)
     policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=os.getcwd())  # noqa: PTH109 # a text
     found: list[str] = []
     for each in cubes:
-        text = without_dots(os.fspath(each)).rstrip("/")
+        text = without_dots(place_text(each, _FIELD)).rstrip("/")
         names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
         if not names:
             raise RequestError(f"{text} names nothing", field=_FIELD)

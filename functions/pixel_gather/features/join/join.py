@@ -139,7 +139,7 @@ def join(
         return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
-    href = check_place(os.fspath(to))
+    href = check_place(to)
     places = find_members(cubes, settings)
     if mode == "add":
         repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
@@ -283,7 +283,7 @@ def _first_member(joined: JoinedGroup, stores: StoreSettings | None) -> Files | 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
     """Return the repository at a place. Errors as in `open_joined`."""
-    href = check_place(os.fspath(place), field="cube")
+    href = check_place(place, field="cube")
     return Repository.open(href, show_place(href), stores or StoreSettings())
 
 
@@ -313,7 +313,7 @@ def _copy(
     settings: StoreSettings | None,
 ) -> Joined:
     reader = MemberReader(settings or StoreSettings())
-    href = check_place(os.fspath(to))
+    href = check_place(to)
     places = find_members(cubes, reader.settings)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))

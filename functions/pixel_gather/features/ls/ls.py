@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pixel_gather.core.request.href_policy import IN_PROCESS
+from pixel_gather.core.request.href_policy import IN_PROCESS, place_text
 from pixel_gather.io.lists.listing import ListedObject, list_objects
 from pixel_gather.io.store.store_settings import StoreSettings
 
@@ -29,7 +29,7 @@ def ls(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     return list_objects(
-        os.fspath(prefix),
+        place_text(prefix, "prefix"),
         glob=glob,
         regex=regex,
         policy=IN_PROCESS.within(str(Path.cwd())),

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
 from pixel_gather.in_process.joined_places import refuse_joined
@@ -48,6 +49,6 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
         StoreError: No table with a receipt is there, or it cannot be read.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    text = os.fspath(place)
+    text = place_text(place, "place")
     text = str(Path(text).expanduser()) if text.startswith("~/") else text
     return check_table(href_here(text, "place"), Objects(stores or StoreSettings()))

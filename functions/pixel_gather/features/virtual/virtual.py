@@ -130,7 +130,7 @@ def make_virtual(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     check_extra("join", "virtual cubes")
-    href = check_place(os.fspath(to))
+    href = check_place(to)
     settings = settings or Settings()
     if not replace and Repository.is_used(href, show_place(href), settings.stores):
         raise ArrayExistsError(f"{show_place(href)}: references are there already: {_ADVICE}")

@@ -1,0 +1,62 @@
+"""Places that are neither text nor a path."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pixel_gather
+from pixel_gather import RequestError
+
+_LIST = ["a.tif"]
+_REQUEST = {"sources": _LIST, "window": "centre"}
+_POINT = [{"lon": 1.0, "lat": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("to", lambda wrong: pixel_gather.gather(_REQUEST, to=wrong)),
+        ("to", lambda wrong: pixel_gather.points(_POINT, _LIST, to=wrong)),
+        ("to", lambda wrong: pixel_gather.index(_LIST, to=wrong)),
+        ("to", lambda wrong: pixel_gather.join(["a.zarr", "b.zarr"], to=wrong)),
+        ("to", lambda wrong: pixel_gather.make_virtual(_REQUEST, to=wrong)),
+        ("to", lambda wrong: pixel_gather.make_catalog(_LIST, to=wrong, kind="sources")),
+        ("to", lambda wrong: pixel_gather.remove_scenes(to=wrong, search={"ids": ["a"]})),
+        ("to", lambda wrong: pixel_gather.export("a.zarr", to=wrong)),
+        ("to", lambda wrong: pixel_gather.write_table_page("a.parquet", wrong)),
+        ("cube", pixel_gather.retry_failed),
+        ("cube", pixel_gather.open_cube),
+        ("cube", pixel_gather.verify),
+        ("cube", pixel_gather.versions),
+        ("cube", pixel_gather.open_joined),
+        ("cube", pixel_gather.open_chips),
+        ("cube", lambda wrong: pixel_gather.open_chips(["a.zarr", wrong])),
+        ("cubes", lambda wrong: pixel_gather.join(wrong, to="all")),
+        ("cubes", lambda wrong: pixel_gather.join(["a.zarr", wrong], to="all")),
+        ("catalog", lambda wrong: pixel_gather.search(catalog=wrong)),
+        ("prefix", lambda wrong: list(pixel_gather.ls(wrong))),
+        ("place", pixel_gather.verify_table),
+        ("table", pixel_gather.open_table),
+        ("table", pixel_gather.open_zones),
+    ],
+)
+@pytest.mark.parametrize("wrong", [3, b"bytes"], ids=str)
+def test_a_place_of_a_wrong_type_is_refused_by_its_field(
+    wrong: Any, field: str, call: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by an error from deep within. Nothing is written."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(RequestError, match="write ") as refused:
+        call(wrong)
+
+    assert refused.value.field == field
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_place_where_several_are_wanted_is_refused(tmp_path: Path) -> None:
+    """Its characters are no places."""
+    with pytest.raises(RequestError, match="cubes: write a list of places"):
+        pixel_gather.join("a.zarr", to=tmp_path / "all")
