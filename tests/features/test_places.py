@@ -60,3 +60,14 @@ def test_one_place_where_several_are_wanted_is_refused(tmp_path: Path) -> None:
     """Its characters are no places."""
     with pytest.raises(RequestError, match="cubes: write a list of places"):
         pixel_gather.join("a.zarr", to=tmp_path / "all")
+
+
+@pytest.mark.parametrize("open_", [pixel_gather.open_table, pixel_gather.open_zones])
+def test_a_table_on_s3_is_copied_first(open_: Callable[[Any], Any]) -> None:
+    """The error has the command."""
+    said = r"aws s3 cp --recursive s3://cubes/tables/zones-a/v1/ table; then open table/table\.parquet$"
+
+    with pytest.raises(RequestError, match=said) as refused:
+        open_("s3://cubes/tables/zones-a/v1/table.parquet")
+
+    assert refused.value.field == "table"

@@ -30,13 +30,14 @@ def open_table(
     Of a few ids, only the parts of the file with these ids are read.
 
     Args:
-        table: The Parquet file.
+        table: The Parquet file, in a folder of this machine.
         ids: Only lines of these features.
         columns: Only these columns.
         arrow: Return an Arrow table of pyarrow instead.
         features: Add the features' own columns to each line.
 
     Raises:
+        RequestError: It is on S3. The message says how to copy it.
         StoreError: There is no such table.
         MissingExtraError: pandas or pyarrow is not installed.
     """
@@ -68,10 +69,11 @@ def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = 
     value counts.
 
     Args:
-        table: The Parquet file.
+        table: The Parquet file, in a folder of this machine.
         ids: Only these features.
 
     Raises:
+        RequestError: As `open_table`.
         StoreError: There is no such table, or an id repeats among its features.
         MissingExtraError: pandas, pyarrow or xarray is not installed.
     """

@@ -61,6 +61,7 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
         to: The page, a local file. It is replaced.
 
     Raises:
+        RequestError: As `pixel_gather.open_table`.
         StoreError: The table cannot be read, or the page not be written.
     """
     page = Path(place_text(to, "to")).expanduser()

@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import xxhash
 from msgspec import Struct
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import place_text
 
 _PART_NBYTES: Final = 1 << 20
@@ -35,9 +36,17 @@ def table_path(table: object) -> Path:
     """Return the path of a table that is to be opened. ``~/`` is the user's home.
 
     Raises:
-        RequestError: It is neither text nor a path.
+        RequestError: It is on S3, or no path.
     """
-    return Path(place_text(table, "table")).expanduser()
+    text = place_text(table, "table")
+    if text.startswith("s3://"):
+        folder, _, name = text.rpartition("/")
+        raise RequestError(
+            "a table is opened from a folder on this machine. Copy all files of its folder by "
+            f"aws s3 cp --recursive {folder}/ table; then open table/{name}",
+            field="table",
+        )
+    return Path(text).expanduser()
 
 
 def side_path(table: Path, name: str) -> Path:
