@@ -1,6 +1,6 @@
 """Fresh processes. Each does one job and answers, so that nothing is warm from the run before.
 
-A job is a dataclass. It goes to the process as JSON, and the answer comes back as JSON. The process ends
+A job is a struct. It goes to the process as JSON, and the answer comes back as JSON. The process ends
 with the one that started it, which holds its standard input open.
 """
 
