@@ -47,6 +47,20 @@ def test_plan_tells_the_shape_and_writes_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("content", ["", "[]", '{"a": {}}', '{"measured": 3}', '{"measured": {"A": "b"}}'])
+def test_plan_refuses_figures_of_another_file(
+    list_file: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the option and the file."""
+    file = list_file.with_name("figures.json")
+    file.write_text(content)
+
+    code = run("plan", "--sources", list_file, "--tile", "centre", "--measured", file)
+
+    assert code == 2
+    assert f"'--measured': {file} is not a file that scripts/deploy check" in capsys.readouterr().err
+
+
 def test_plan_shows_beside_every_number_what_it_rests_on(
     list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,9 +4,11 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import Any, Final, TextIO
+from typing import Any, BinaryIO, Final
 
 import click
+import msgspec
+from msgspec import Struct
 
 from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.assumptions import use_measured
@@ -32,13 +34,13 @@ _WIDTH_OF_FILES: Final = 1000
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--measured",
-    type=click.File(encoding="utf-8"),
+    type=click.File("rb"),
     metavar="FILE",
     help="File of settings with figures that scripts/deploy check has measured in your account.",
 )
 @details_option
 @with_progress("planning")
-def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **options: Any) -> None:
+def plan_command(*, as_json: bool, verbose: bool, measured: BinaryIO | None, **options: Any) -> None:
     """Estimate a gather: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. With --verbose, every
@@ -48,7 +50,7 @@ def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **opt
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     if measured is not None:
-        use_measured(json.load(measured)["measured"])
+        use_measured(_figures_of(measured))
     request = request_of(options)
     try:
         plan = make_plan(request, settings=settings_of(options))
@@ -64,6 +66,22 @@ def plan_command(*, as_json: bool, verbose: bool, measured: TextIO | None, **opt
         click.echo(json.dumps(plan.to_json(), indent=2))
     else:
         click.echo(plan_to_text(plan, width=width) if verbose else plan_in_short(plan))
+
+
+class _Settings(Struct):
+    """What counts of a file of settings."""
+
+    measured: dict[str, float]
+
+
+def _figures_of(file: BinaryIO) -> dict[str, float]:
+    try:
+        return msgspec.json.decode(file.read(), type=_Settings).measured
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"{file.name} is not a file that scripts/deploy check --save writes: {error}",
+            param_hint="'--measured'",
+        ) from error
 
 
 def plan_in_short(plan: CubePlan) -> str:
