@@ -710,7 +710,8 @@ def _rows_of(world: World) -> tuple[Row, ...]:
     if len({len(each) for each in columns}) > 1:
         raise BrokenPromiseError("one coordinate has fewer rows than another")
     n_slots = world.product.n_slots
-    chips = values["chip"][:n_rows].tolist() if world.product.has_chips else [0] * n_rows * n_slots
+    n_told = len(columns[0]) * n_slots  # fewer than the version has, if a defect has lost some
+    chips = values["chip"][:n_rows].tolist() if world.product.has_chips else [0] * n_told
     of_sources = [each.reshape(len(each) * n_slots, -1).tolist() for each in columns]
     told = [
         Told(href, tuple(status), etag, tuple(None if value != value else value for value in greatest), chip)  # noqa: PLR0124 # NaN

@@ -370,15 +370,15 @@ _MOST_SEEDS: Final = 5000
 """The rarest defect showed itself in 4 of 700 runs."""
 
 _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
-    _put_back_workers_that_replace_what_may_still_be_committed: 620,
-    _put_back_sidecars_of_any_pixels: 170,
+    _put_back_workers_that_replace_what_may_still_be_committed: 1110,
+    _put_back_sidecars_of_any_pixels: 225,
     _put_back_a_finish_that_does_not_look_at_the_claim: 25,
-    _put_back_compactions_of_former_versions: 1085,
+    _put_back_compactions_of_former_versions: 1410,
     _put_back_publishing_of_committed_appends: 80,
     _put_back_finishes_of_committed_gathers: 330,
     _put_back_finishes_that_each_decide_what_is_lost: 350,
-    _put_back_rows_as_former_tries_left_them: 1870,
-    _put_back_rows_made_anew_that_are_lost: 645,
+    _put_back_rows_as_former_tries_left_them: 3350,
+    _put_back_rows_made_anew_that_are_lost: 755,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
