@@ -196,10 +196,16 @@ FAULTS: Final = (
         "test_gather_whose_finish_failed_goes_on_without_a_worker",
     ),
     _fault(
-        "two finishes run at the same time; one gives up a shard that the other finds committed",
-        "the first decision counts for both: the shard is `lost`",
+        "two finishes run at the same time; one gives up a shard that a worker is about to commit",
+        "whoever commits it first counts for both: its rows have pixels, or are `lost` and hold none",
         "faults/test_simulation.py",
         "test_finished_cubes_hold_the_pixels_that_they_say_they_hold",
+    ),
+    _fault(
+        "an append is given up, and a shard of the next one at its place is lost",
+        "the lost rows hold nodata",
+        "engine/test_append.py",
+        "test_lost_rows_hold_no_pixels_of_an_append_that_was_given_up",
     ),
     _fault(
         "finish runs twice",
