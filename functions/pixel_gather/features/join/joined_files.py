@@ -27,6 +27,10 @@ class JoinedFiles(Struct, frozen=True, dict=True):
     first_member: Files | None = None
     """Files of the cube that the first row comes from. Its first picture is that of all."""
 
+    def __post_init__(self) -> None:
+        """Consolidate the metadata at once: if some are damaged, nothing is served."""
+        _ = self._root
+
     def part(self, key: str, wanted: Range | None) -> FilePart:
         """Return a part of a file."""
         if key == PREVIEW_KEY and self.first_member is not None:
