@@ -116,20 +116,23 @@ def slow_request(deployment: DeployedStack, name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def refused_writes(deployment: DeployedStack, keys: str) -> Iterator[None]:
+def refused_writes(deployment: DeployedStack, keys: str, *, of: str = "") -> Iterator[None]:
     """Let the array bucket refuse some keys, as a policy or a full quota would, and take all others.
 
     Args:
         deployment: Whose array bucket.
         keys: One key, or several by ``*``.
+        of: Whose writes: those of the functions with this word in their handler. Everybody's if not given.
     """
+    functions = deployment.client("lambda").list_functions()["Functions"] if of else ()
+    roles = [each["Role"] for each in functions if of in each["Handler"]]
     s3 = deployment.client("s3")
     kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
     policy = json.loads(kept)
     policy["Statement"].append(
         {
             "Effect": "Deny",
-            "Principal": "*",
+            "Principal": {"AWS": roles} if of else "*",
             "Action": "s3:PutObject",
             "Resource": f"arn:aws:s3:::{deployment.array_bucket}/{keys}",
         }

@@ -294,9 +294,9 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, index: int) -> No
 def test_lost_shard_costs_its_own_rows(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One shard that always fails leaves its own rows empty and all others complete."""
+    """One shard whose workers always fail leaves its own rows empty and all others complete."""
     lost, most = 7, 1 / N_SHARDS
-    with refused_writes(deployment, f"many-lost.zarr/band_1/c/{lost}/0/0"):
+    with refused_writes(deployment, f"many-lost.zarr/band_1/c/{lost}/0/0", of="gather_shard"):
         document = gathered(deployment, requested("many-lost", listed, failed_shards=most))
 
     assert document["state"] == "succeeded", document
