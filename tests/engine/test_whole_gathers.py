@@ -27,7 +27,7 @@ from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
 from pixel_gather.core.stores import FoundCube, StoredShard
 from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
+from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, give_up_shard, load_shard
 from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
 from pixel_gather.engine.step_files import find_committed, load_plan, load_tasks
 from support.fakes import (
@@ -944,6 +944,20 @@ def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
     with pytest.raises(StoreError, match="2 of 4 shards have not been gathered \\(shard 0, "):
         gather.finish(plan, tasks, max_lost_share=0.49)
     assert gather.finish(plan, tasks, max_lost_share=0.5).n_lost_shards == 2
+
+
+def test_shards_that_were_given_up_are_not_told_to_be_gathered_again() -> None:
+    """A finish has died after it had given them up, and the same request allows fewer now."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks[1:]:
+        gather.shard(task, plan)
+    stores = stores_of(gather.cube, gather.control.below(plan.claim))
+    asyncio.run(give_up_shard(tasks[0], plan=plan, stores=stores))
+
+    with pytest.raises(StoreError, match=r"\(shard 0\): an earlier finish has given them up\. Allow as many"):
+        gather.finish(plan, tasks)
+    assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
 
 
 def test_gather_of_windows_that_are_no_picture_has_no_quicklooks() -> None:

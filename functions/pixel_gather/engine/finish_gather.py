@@ -55,6 +55,10 @@ type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
 _GIVEN_UP_AT_ONCE: Final = 16
+_RUN_AGAIN: Final = "run the gather again to go on"
+_OF_EARLIER_FINISH: Final = (
+    "an earlier finish has given them up. Allow as many (limits.failed_shards), or gather a new cube"
+)
 _MOST_NAMED: Final = 5
 """Shards that a message names."""
 
@@ -177,7 +181,7 @@ async def _stage(
     writing = _write_rows(staged, plan, coordinates, rows, partial(_table_of, plan))
     async with aclosing(writing) as batches:
         table = await staged.write_row_table(plan, batches)
-    _check_lost(tasks, sidecars.lost, max_lost_share)  # a former finish may have given some up, too
+    _check_lost(tasks, sidecars.lost, max_lost_share, advice=_OF_EARLIER_FINISH)
     report = counts.tally.report()
 
     # Few cubes have rows that differ. They need a second pass, as that is known only now.
@@ -207,13 +211,14 @@ async def _stage(
     return report
 
 
-def _check_lost(tasks: Sequence[ShardTask], missing: set[int], max_lost_share: float) -> None:
+def _check_lost(
+    tasks: Sequence[ShardTask], missing: set[int], max_lost_share: float, *, advice: str = _RUN_AGAIN
+) -> None:
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         first = map(str, sorted(missing)[:_MOST_NAMED])
         named = ", ".join(first) + (", ..." if len(missing) > _MOST_NAMED else "")
         raise ShardsMissingError(
-            f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): run the "
-            "gather again to go on"
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered (shard {named}): {advice}"
         )
 
 
@@ -232,7 +237,8 @@ async def _give_up_missing(
 ) -> dict[int, str]:
     """Commit the tasks that are not committed as lost. Return the sidecars of all."""
     missing = [task for task in tasks if task.index not in found]
-    for some in batched(missing, _GIVEN_UP_AT_ONCE, strict=False):
+    is_light = plan.append.is_first and plan.layout.is_sharded  # else each holds pixels, or a former object
+    for some in batched(missing, _GIVEN_UP_AT_ONCE if is_light else 1, strict=False):
         await all_of(give_up_shard(task, plan=plan, stores=stores) for task in some)
     committed = await find_committed(plan, tasks, stores=stores) if missing else found
     if len(committed) < len(tasks):

@@ -266,7 +266,8 @@ async def give_up_shard(task: ShardTask, *, plan: CubePlan, stores: GatherStores
     """Commit a shard as lost, unless a worker commits it first. Its rows hold no pixels then.
 
     A worker or an append that was given up may have left an object there, and its PUT may still arrive. So
-    the shard is committed as a worker commits it, with fill values and a result without rows.
+    the shard is committed as a worker commits it, with fill values and a result without rows. Rows that were
+    tried again stay as they are.
 
     Raises:
         AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.

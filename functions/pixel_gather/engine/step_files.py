@@ -30,7 +30,6 @@ _NO_HEAD: Final = b"\xde"
 TASKS_KEY: Final = "tasks.json"
 LIST_KEY: Final = "sources.msgpack"
 FOUND_LIST_KEY: Final = "sources.parquet"
-"""Indexes of the tasks that the first finish has given up. Every other finish gives up the same ones."""
 
 _SIDECARS: Final = "shards/"
 _PartOfList: Final[Any] = list[CubeRow] | ChipRows

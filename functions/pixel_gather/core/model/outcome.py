@@ -174,7 +174,7 @@ class ShardResult:
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:
-    """Return the outcomes of a row whose task left no sidecar.
+    """Return the outcomes of a row whose task was given up.
 
     Args:
         row: The sources of the row.

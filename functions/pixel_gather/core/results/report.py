@@ -454,7 +454,7 @@ class Tally:
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
 
     def add_lost_shard(self) -> None:
-        """Count a task without a sidecar. Its rows are added as outcomes with status lost."""
+        """Count a task that was given up. Its rows are added as outcomes with status lost."""
         self.n_shards += 1
         self.n_lost_shards += 1
 
