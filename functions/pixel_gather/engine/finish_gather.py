@@ -85,7 +85,7 @@ async def finish_gather(
         tasks: All of its tasks, in order.
         stores: Where the cube is, and the control files of this plan.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. They are given up: their rows
-            get the status lost and hold no pixels.
+            get the status lost, and new ones hold no pixels.
         may_write: Raises an error if nothing may be written. Asked while the finish looks what is there.
 
     Returns:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Final
 
@@ -150,19 +151,9 @@ async def gather_shard(
         values = borrowed.enter_context(buffers.borrowed_values(task, arrays))
         of_cube = borrowed.enter_context(buffers.borrowed_rows(task, values))
         pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
-        keys, of_arrays = task.object_keys(plan), iter(pixels)
+        keys = task.object_keys(plan)
         places = [_places(task, plan, rows, each.slot) for each in plan.measurements]
-        by_name = dict(zip((each.name for each in plan.measurements), places, strict=True))
-        encoders = [
-            context.cube.encoder(
-                plan,
-                array,
-                [next(of_arrays) for _ in array.measurements],
-                n_before=plan.n_before(task.shard_key(plan)[0]),
-                places=[by_name[each.name] for each in array.measurements],
-            )
-            for array in plan.arrays
-        ]
+        encoders = _encoders_of(task, plan, context.cube, pixels, places)
         step = -(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0]
         filling = ShardFilling(plan, rows, scenes, (arrays, values, of_cube), step=step)
         work = RowWork(
@@ -276,17 +267,9 @@ async def give_up_shard(task: ShardTask, *, plan: CubePlan, stores: GatherStores
         StoreError: A store failed.
     """
     keys = task.object_keys(plan)
+    fill = [_fill_of(each, plan, task) for each in plan.measurements]
     places = [*[None] * len(task.again), *task.places(plan)[len(task.again) :]]
-    encoders = [
-        stores.cube.encoder(
-            plan,
-            array,
-            [_fill_of(each, plan, task) for each in array.measurements],
-            n_before=plan.n_before(task.shard_key(plan)[0]),
-            places=[places] * len(array.measurements),
-        )
-        for array in plan.arrays
-    ]
+    encoders = _encoders_of(task, plan, stores.cube, fill, [places] * len(fill))
     for encoder in encoders:
         await encoder.encode_rows(0, task.n_rows)
 
@@ -310,6 +293,36 @@ async def give_up_shard(task: ShardTask, *, plan: CubePlan, stores: GatherStores
     )
     for encoder in encoders:
         encoder.close()
+
+
+def _encoders_of(
+    task: ShardTask,
+    plan: CubePlan,
+    cube: CubeStore,
+    pixels: Sequence[Pixels | BandTiles],
+    places: Sequence[Sequence[int | None]],
+) -> list[RowEncoder]:
+    """Return what compresses a shard of each array.
+
+    Args:
+        task: The shard.
+        plan: The cube.
+        cube: Where it is put.
+        pixels: Of each measurement.
+        places: For each measurement, the rows' places in the shard; None for a row that is not put.
+    """
+    n_before = plan.n_before(task.shard_key(plan)[0])
+    bands, places_of = iter(pixels), iter(places)  # arrays keep the order of the measurements
+    return [
+        cube.encoder(
+            plan,
+            array,
+            list(islice(bands, len(array.measurements))),
+            n_before=n_before,
+            places=list(islice(places_of, len(array.measurements))),
+        )
+        for array in plan.arrays
+    ]
 
 
 def _fill_of(measurement: Measurement, plan: CubePlan, task: ShardTask) -> Pixels | BandTiles:
