@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
@@ -152,7 +153,7 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> "ImageRecord":

@@ -28,6 +28,7 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.page import Plot
@@ -340,6 +341,6 @@ def make_plots(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
 
 def themed_svg(svg: str) -> str:
     """Replace the colours of ``LIGHT`` in an SVG by the CSS variables of the page around it."""
-    names = {getattr(LIGHT, name): name for name in LIGHT.__struct_fields__}
+    names = {colour: name for name, colour in asdict(LIGHT).items()}
     colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
     return colours.sub(lambda colour: f"var({PREFIX}{names[colour[1].lower()]})", svg)

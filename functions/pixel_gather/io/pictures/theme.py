@@ -8,6 +8,7 @@ its background. Any two differ for readers without red, green or blue cones. Tex
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 PREFIX: Final = "--figure-"
 
@@ -73,4 +74,4 @@ DARK: Final = Theme(
 
 def css_variables(theme: Theme) -> str:
     """Return the CSS declarations of the colours of a theme."""
-    return "\n".join(f"{PREFIX}{name}: {getattr(theme, name)};" for name in theme.__struct_fields__)
+    return "\n".join(f"{PREFIX}{name}: {colour};" for name, colour in asdict(theme).items())
