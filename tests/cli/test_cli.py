@@ -58,7 +58,7 @@ def test_plan_refuses_figures_of_another_file(
     code = run("plan", "--sources", list_file, "--tile", "centre", "--measured", file)
 
     assert code == 2
-    assert f"'--measured': {file} is not a file that scripts/deploy check" in capsys.readouterr().err
+    assert f"'--measured': {file} was not written by scripts/deploy check --save: " in capsys.readouterr().err
 
 
 def test_plan_shows_beside_every_number_what_it_rests_on(

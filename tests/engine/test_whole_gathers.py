@@ -955,7 +955,9 @@ def test_shards_that_were_given_up_are_not_told_to_be_gathered_again() -> None:
     stores = stores_of(gather.cube, gather.control.below(plan.claim))
     asyncio.run(give_up_shard(tasks[0], plan=plan, stores=stores))
 
-    with pytest.raises(StoreError, match=r"\(shard 0\): an earlier finish has given them up\. Allow as many"):
+    with pytest.raises(
+        StoreError, match=r"\(shard 0\): an earlier finish has given them up\. Allow that many"
+    ):
         gather.finish(plan, tasks)
     assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
 

@@ -20,7 +20,7 @@ eleven, versions of a source have different offsets, and values are harmonised. 
 cut into strips, each of which is a task. In one of eleven, each row is the mean of one source or two: it may
 only gain sources, and keeps the versions of those that it has. In one of eleven, the cube has chips: windows
 of the same two sources, to which further windows are added. In one of eleven, rows are scenes of two bands,
-and some bands come late: a list lacks them, and another one has them.
+and a list may lack a band that another list has.
 """
 
 import asyncio
@@ -678,7 +678,7 @@ def check_promise(world: World) -> None:
 
 
 def _check_scenes(world: World, rows: Sequence[set[str]]) -> None:
-    """Check that each row has a band that its scene lacked, and that no band of a committed list is missing.
+    """Check that each row adds a band to its scene, and that committed lists miss no band.
 
     Raises:
         BrokenPromiseError: A scene was added once too often, or a band was not.

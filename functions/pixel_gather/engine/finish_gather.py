@@ -56,8 +56,8 @@ type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 _SIDECARS_AHEAD: Final = 32
 _GIVEN_UP_AT_ONCE: Final = 16
 _RUN_AGAIN: Final = "run the gather again to go on"
-_OF_EARLIER_FINISH: Final = (
-    "an earlier finish has given them up. Allow as many (limits.failed_shards), or gather a new cube"
+_ALLOW_THEM: Final = (
+    "an earlier finish has given them up. Allow that many (limits.failed_shards), or gather a new cube"
 )
 _MOST_NAMED: Final = 5
 """Shards that a message names."""
@@ -181,7 +181,7 @@ async def _stage(
     writing = _write_rows(staged, plan, coordinates, rows, partial(_table_of, plan))
     async with aclosing(writing) as batches:
         table = await staged.write_row_table(plan, batches)
-    _check_lost(tasks, sidecars.lost, max_lost_share, advice=_OF_EARLIER_FINISH)
+    _check_lost(tasks, sidecars.lost, max_lost_share, advice=_ALLOW_THEM)
     report = counts.tally.report()
 
     # Few cubes have rows that differ. They need a second pass, as that is known only now.
@@ -235,14 +235,16 @@ def _check_reduced(plan: CubePlan, tasks: Sequence[ShardTask], found: Mapping[in
 async def _give_up_missing(
     plan: CubePlan, tasks: Sequence[ShardTask], found: dict[int, str], stores: GatherStores
 ) -> dict[int, str]:
-    """Commit the tasks that are not committed as lost. Return the sidecars of all."""
+    """Commit every uncommitted task as lost. Return the sidecars of all tasks."""
     missing = [task for task in tasks if task.index not in found]
-    is_light = plan.append.is_first and plan.layout.is_sharded  # else each holds pixels, or a former object
+    is_light = (
+        plan.append.is_first and plan.layout.is_sharded
+    )  # else each needs its pixels or its former object
     for some in batched(missing, _GIVEN_UP_AT_ONCE if is_light else 1, strict=False):
         await all_of(give_up_shard(task, plan=plan, stores=stores) for task in some)
     committed = await find_committed(plan, tasks, stores=stores) if missing else found
     if len(committed) < len(tasks):
-        raise BusyError("shards that were given up have been replaced: run again")
+        raise BusyError("others replaced shards that this finish gave up: run again")
     return committed
 
 

@@ -254,11 +254,11 @@ async def gather_shard(
 
 
 async def give_up_shard(task: ShardTask, *, plan: CubePlan, stores: GatherStores) -> None:
-    """Commit a shard as lost, unless a worker commits it first. Its rows hold no pixels then.
+    """Commit a shard as lost, with rows that hold no pixels, unless a worker commits it first.
 
-    A worker or an append that was given up may have left an object there, and its PUT may still arrive. So
-    the shard is committed as a worker commits it, with fill values and a result without rows. Rows that were
-    tried again stay as they are.
+    A late worker or an abandoned append may have left an object there, and a PUT of theirs may still arrive.
+    So this commits as a worker does, with fill values and a result without rows. Rows that were tried again
+    stay as they are.
 
     Raises:
         AlreadyCommittedError: The cube has reached this plan's version. Nothing was written.
@@ -326,7 +326,7 @@ def _encoders_of(
 
 
 def _fill_of(measurement: Measurement, plan: CubePlan, task: ShardTask) -> Pixels | BandTiles:
-    """Return what a shard stores of rows that were not read. It takes no memory."""
+    """Return what a shard stores for rows that were not read. It takes hardly any memory."""
     if plan.passes_through:
         (band,) = StoredTiles(task.n_rows, n_bands=1)
         return band

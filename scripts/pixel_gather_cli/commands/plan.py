@@ -79,7 +79,7 @@ def _figures_of(file: BinaryIO) -> dict[str, float]:
         return msgspec.json.decode(file.read(), type=_Settings).measured
     except msgspec.DecodeError as error:
         raise click.BadParameter(
-            f"{file.name} is not a file that scripts/deploy check --save writes: {error}",
+            f"{file.name} was not written by scripts/deploy check --save: {error}",
             param_hint="'--measured'",
         ) from error
 

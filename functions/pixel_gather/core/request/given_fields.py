@@ -1,4 +1,4 @@
-"""Which fields an object from outside may have, and which of two it has. Pure."""
+"""Checks the names of fields that come from outside: known ones alone, and exactly one of two. Pure."""
 
 from collections.abc import Iterable
 
@@ -6,16 +6,16 @@ from pixel_gather.core.errors import RequestError
 
 
 def check_names(given: Iterable[str], known: Iterable[str], *, what: str = "field", within: str = "") -> None:
-    """Refuse a name that would be ignored.
+    """Refuse an unknown name, which would be ignored.
 
     Args:
-        given: The names.
-        known: Those that there are.
-        what: What they name: fields or parameters.
-        within: Field of a request whose own fields they are.
+        given: The names to check.
+        known: The names that are allowed.
+        what: What the names are: field or parameter.
+        within: The request's field that holds these fields.
 
     Raises:
-        RequestError: It names it, and those that there are.
+        RequestError: A name is unknown. The error names it, and lists the known ones.
     """
     if unknown := set(given) - set(known):
         name = str(min(unknown, key=str)) or "''"
@@ -26,16 +26,16 @@ def check_names(given: Iterable[str], known: Iterable[str], *, what: str = "fiel
 
 
 def check_one_of(given: Iterable[str], first: str, second: str, *, hint: str = "") -> None:
-    """Refuse an object that has none or both of two fields.
+    """Refuse an object that has neither or both of two fields.
 
     Args:
         given: Names of its fields.
-        first: A field, which the error names.
+        first: One field. The error names it.
         second: The other one.
-        hint: What to write there.
+        hint: What to write in these fields.
 
     Raises:
-        RequestError: There is not exactly one of them.
+        RequestError: It has neither or both.
     """
     if n_given := len({first, second}.intersection(given)) - 1:
         both = ", not both" if n_given > 0 else ""
