@@ -24,7 +24,6 @@ and a list may lack a band that another list has.
 """
 
 import asyncio
-import dataclasses
 import random
 from collections import Counter
 from collections.abc import (
@@ -41,12 +40,13 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import batched
 from types import SimpleNamespace
-from typing import Any, Final, Self, override
+from typing import Any, Final
 from unittest.mock import patch
 
 import numpy as np
 
 from faults.simulated_cube import CONTRIBUTORS_KEY, ROWS_KEY, Shard, SimulatedCube
+from faults.storm import STARTED_AT, BrokenPromiseError, Storm, StormyControl
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import (
     AlreadyCommittedError,
@@ -81,7 +81,6 @@ from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
 from support.fakes import (
     UTM,
-    FakeControl,
     FakeImage,
     FakeProjector,
     FakeReader,
@@ -93,25 +92,18 @@ from support.fakes import (
 from support.virtual_time import run_virtually
 
 _SIDE: Final = 4
-_STARTED_AT: Final = 1_800_000_000.0
 _SHARD_ROWS: Final = 2
-_LATEST_S: Final = 40.0
-_FAULTS_END_S: Final = 60.0
 _GROWS_FOR_S: Final = 150.0
 """How long faults go on while a cube grows."""
 
 _LONGEST_COMPACTION_S: Final = 4.0
 """A compaction that is given up has ended by then."""
 
-_LONGEST_SLEEP_S: Final = 200.0
-"""Longest time for which an actor is stopped and knows nothing of it."""
-
 _LAPSES_AFTER_S: Final = 60.0
 """After so long a claim counts as abandoned. The real time is longer, and would only be waited for."""
 
 _LONGEST_RUN_S: Final = 3600.0
 _SOURCE_TIMEOUT_S: Final = 2.0
-_MOMENT_S: Final = 1e-6
 _MOST_TRIES: Final = 5
 _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(10))
 _SECOND_HREFS: Final = tuple(f"s3://b/{n}-second.tif" for n in range(10))
@@ -146,10 +138,6 @@ _BLANKS: Final = {n_strips: np.zeros((_SIDE // n_strips, _SIDE), "uint16") for n
 
 _WORKERS: Final = WorkerPool(max_task_nbytes=2**20)
 _decode_plan: Final = lru_cache(256)(step_files.decode_plan)
-
-
-class BrokenPromiseError(Exception):
-    """A finished cube is wrong, or a gather does not end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,11 +331,9 @@ def submitted(product: Product) -> Submitted:
 
 
 @dataclass
-class World:
+class World(Storm):
     """One run: its chance, its stores, and the versions of its sources."""
 
-    seed: int
-    chance: random.Random = field(init=False)
     product: Product = field(init=False)
     files: dict[str, bytes] = field(default_factory=dict)
     cube: SimulatedCube = field(init=False)
@@ -356,20 +342,11 @@ class World:
     n_versions: Counter[str] = field(default_factory=Counter)
     """Of each source."""
 
-    last_arrival_s: float = 0.0
-    """When the last of the requests arrives that were sent so far."""
-
-    broken: BrokenPromiseError | None = None
-    """What was found by a request whose sender is gone."""
-
     loses: bool = field(init=False)
     """Whether users complete the cube without the shards whose workers fail."""
 
     cancels: bool = field(init=False)
     """Whether executions are cancelled."""
-
-    late_share: float = field(init=False)
-    """Share of the accesses that arrive late, while there are faults."""
 
     executions: list[int] = field(default_factory=list)
     """What users have submitted, in order."""
@@ -382,9 +359,6 @@ class World:
 
     planned: list[tuple[CubePlan, tuple[ShardTask, ...]]] = field(default_factory=list)
     """What planners have returned."""
-
-    calms_at_s: float = _FAULTS_END_S
-    """When faults end."""
 
     n_committed: int = 0
     """Versions that the cube has."""
@@ -404,15 +378,14 @@ class World:
 
     def __post_init__(self) -> None:
         """Make the first version of each source."""
-        self.chance = random.Random(self.seed)  # noqa: S311 # no secret
+        super().__post_init__()
         self.product = product_of(self.seed % _PRODUCTS_RECUR_AFTER)
         self.loses = self.seed % 10 == 7  # one run of ten
         self.cancels = self.seed % 5 == 3  # one run of five
-        self.late_share = 0.3 if self.seed % 7 < 3 else 0.03  # of all kinds of sources
         self.cube = SimulatedCube(
             access=self.access, now=self.now, on_commit=lambda: check_commit(self), splits=self.loses
         )
-        self.control = StormyControl(world=self, files=self.files)
+        self.control = StormyControl(storm=self, files=self.files)
         self.reader = FakeReader({})
         for href in self.product.hrefs:
             self.replace_source(href)
@@ -425,68 +398,6 @@ class World:
         images: Any = self.reader.images
         image = _image_of(self.product, href, version)
         images[href] = replace(image, delay_s=delay_s) if delay_s else image
-
-    @property
-    def has_calmed(self) -> bool:
-        """Whether no more faults come."""
-        try:
-            return asyncio.get_running_loop().time() > self.calms_at_s
-        except RuntimeError:
-            return False
-
-    def now(self) -> float:
-        """Return the time of the clocks in this run."""
-        return _STARTED_AT + asyncio.get_running_loop().time()
-
-    async def access[T](self, act: Callable[[], T]) -> T:
-        """Access a store: after a while, and perhaps in vain, or without an answer.
-
-        A request that is on its way arrives even if its sender is killed meanwhile. When it arrives, the
-        store does at once what it asks for.
-        """
-        loop, chance = asyncio.get_running_loop(), self.chance.random
-        now_s = loop.time()
-        has_calmed = now_s > self.calms_at_s
-        if not has_calmed and chance() < 0.004:  # the machine sleeps, and its actor knows nothing of it
-            await asyncio.sleep(chance() * _LONGEST_SLEEP_S)
-            now_s = loop.time()
-        is_late = not has_calmed and chance() < self.late_share  # a store that is busy for a while
-        arrives_s = now_s + (chance() * _LATEST_S if is_late else chance() ** 3)
-        fate = 1.0 if has_calmed else chance()
-        answer: asyncio.Future[T] = loop.create_future()
-        loop.call_at(arrives_s, self._arrive, act, fate, answer)
-        self.last_arrival_s = max(self.last_arrival_s, arrives_s)
-        return await answer
-
-    def _arrive[T](self, act: Callable[[], T], fate: float, answer: asyncio.Future[T]) -> None:
-        try:
-            if fate < 0.02:  # of all accesses
-                raise StoreError("the store did not answer")  # noqa: TRY301 # as below
-            done = act()
-            if fate < 0.03:  # as above
-                raise StoreError("the answer was lost")  # noqa: TRY301 # whatever is raised is the answer
-        except Exception as error:  # noqa: BLE001 # it is the sender's
-            if isinstance(error, BrokenPromiseError):
-                self.broken = error
-            if not answer.done():  # or its sender is gone
-                answer.set_exception(error)
-        else:
-            if not answer.done():
-                answer.set_result(done)
-
-    async def all_arrived(self) -> None:
-        """Wait for all requests that were sent so far."""
-        await asyncio.sleep(self.last_arrival_s - asyncio.get_running_loop().time() + _MOMENT_S)
-
-
-def _at_once[T](doing: Coroutine[Any, Any, T]) -> T:
-    """Do what waits for nothing."""
-    try:
-        doing.send(None)
-    except StopIteration as ended:
-        done: T = ended.value
-        return done
-    raise AssertionError("a store waits for something")
 
 
 @cache
@@ -505,56 +416,6 @@ def _pixels_of(href: str, version: int, n_bands: int, width: int = _SIDE) -> Pix
     level = _NUMBERS[href] * 1000 + version * 21 + 1  # an odd step: each mask hides other pixels
     one = np.arange(level, level + _SIDE * width, dtype="uint16").reshape(1, _SIDE, width)
     return np.concatenate([one + 7 * band for band in range(n_bands)])
-
-
-@dataclass
-class StormyControl(FakeControl):
-    """Control files in memory, with faults."""
-
-    world: World = field(kw_only=True)
-    folders: dict[str, Self] = field(default_factory=dict)
-    """Their stores, by name."""
-
-    @override
-    def below(self, folder: str) -> Self:
-        if folder not in self.folders:
-            self.folders[folder] = dataclasses.replace(self, folder=f"{self.folder}{folder}/", folders={})
-        return self.folders[folder]
-
-    @override
-    async def put(self, key: str, content: bytes) -> None:
-        await self.world.access(lambda: _at_once(FakeControl.put(self, key, content)))
-
-    @override
-    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
-        await self.put(key, b"".join(parts))
-
-    @override
-    async def get(self, key: str) -> bytes | None:
-        return await self.world.access(lambda: _at_once(FakeControl.get(self, key)))
-
-    @override
-    async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        return await self.world.access(lambda: _at_once(FakeControl.get_range(self, key, start, stop)))
-
-    @override
-    async def put_new(self, key: str, content: bytes) -> bool:
-        async def put() -> bool:
-            if self.folder + key in self.files:
-                return False
-            await FakeControl.put(self, key, content)
-            return True
-
-        return await self.world.access(lambda: _at_once(put()))
-
-    @override
-    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
-        listed = partial(FakeControl.list_, self, prefix, skip_empty=skip_empty)
-        return await self.world.access(lambda: _at_once(listed()))
-
-    @override
-    async def clear(self) -> None:
-        await self.world.access(lambda: _at_once(FakeControl.clear(self)))
 
 
 def check_commit(world: World) -> None:
@@ -1189,7 +1050,7 @@ def plan_of(product: Product, *, version: int = 0) -> CubePlan:
             table=reduced_table(asked.first, asked.table, FakeProjector()),
             sources=access_to(FakeReader(images)),
             workers=workers,
-            now=_STARTED_AT,
+            now=STARTED_AT,
         )
     )
     return plan_gather.describe_place(plan, FakeProjector())
@@ -1216,7 +1077,7 @@ def _digest_of(request: GatherRequest, table: SourceTable) -> str:
 @contextmanager
 def _of_this_run(product: Product) -> Iterator[None]:
     """Make plans at virtual times, which name their claims. Do once what is the same in all runs."""
-    clock = SimpleNamespace(time=lambda: _STARTED_AT + asyncio.get_running_loop().time())
+    clock = SimpleNamespace(time=lambda: STARTED_AT + asyncio.get_running_loop().time())
     plan = plan_of(product)
 
     async def planned(

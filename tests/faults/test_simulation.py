@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from faults import simulated_cube, simulation
+from faults import simulated_cube, simulation, storm
 from faults.simulated_cube import SimulatedCube
-from faults.simulation import BrokenPromiseError, Product, simulate
+from faults.simulation import Product, simulate
+from faults.storm import BrokenPromiseError
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import ArrayExistsError
 from pixel_gather.core.model.outcome import Outcome, ShardResult
@@ -103,13 +104,13 @@ def _put_back_sidecars_of_any_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
         del etag
         return f"shards/{index:05d}.msgpack"
 
-    async def put_new(self: simulation.StormyControl, key: str, content: bytes) -> bool:
+    async def put_new(self: storm.StormyControl, key: str, content: bytes) -> bool:
         await self.put(key, content)
         return True
 
     for module in (step_files, commit_shard):
         monkeypatch.setattr(module, "sidecar_key", key)
-    monkeypatch.setattr(simulation.StormyControl, "put_new", put_new)
+    monkeypatch.setattr(storm.StormyControl, "put_new", put_new)
 
 
 def _put_back_puts_without_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
