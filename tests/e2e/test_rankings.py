@@ -11,6 +11,7 @@ from e2e.test_gathers import DATA, SERIES
 from pixel_gather import rank
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
+from support.lambda_functions import EXECUTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -82,7 +83,8 @@ def test_functions_of_rankings_need_no_more_than_their_roles(users: dict[str, Us
     stored = deployment.client("s3").get_object(Bucket=place["bucket"], Key=place["key"])["Body"].read()
     for tasks in json.loads(stored):
         handled(users, "read_images", {"gather": verdict["gather"], "tasks": tasks, "limit_s": 60})
-    done = handled(users, "plan_table", {"gather": verdict["gather"], "failed_shards": 100})
+    ended = {"gather": verdict["gather"], "execution": EXECUTION, "failed_shards": 100}
+    done = handled(users, "plan_table", ended)
     answer = handled(users, "rank", event("POST", "/rankings", body=json.dumps(asked)), left_s=29)
 
     assert verdict["verdict"] == "planned", verdict

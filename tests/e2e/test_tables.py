@@ -14,6 +14,7 @@ from e2e.test_gathers import DATA, SERIES, run_cli
 from pixel_gather import points, zones
 from pixel_gather_emulator.deploy import DeployedStack
 from support.api_bridge import body_of, event
+from support.lambda_functions import EXECUTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -133,7 +134,8 @@ def test_functions_of_tables_need_no_more_than_their_roles(
         work = {"gather": verdict["gather"], "tasks": tasks, "limit_s": 60}
         first, second = (handled(users, "read_images", work) for _ in range(2))
         assert first["n_scenes"] > second["n_scenes"] == 0
-    done = handled(users, "plan_table", {"gather": verdict["gather"], "failed_shards": 100})
+    ended = {"gather": verdict["gather"], "execution": EXECUTION, "failed_shards": 100}
+    done = handled(users, "plan_table", ended)
 
     assert body_of(planned)["features"] == 5, planned
     assert (done["verdict"], done["result"]["scenes"]) == ("complete", len(SERIES))

@@ -339,6 +339,18 @@ FAULTS: Final = (
         "test_tasks_and_finish_may_run_in_any_order_and_again",
     ),
     _fault(
+        "a round of a table is cut into tasks by two calls at once, and each cuts differently",
+        "all workers have the tasks of the call that was first",
+        "faults/test_table_simulation.py",
+        "test_tables_hold_what_their_images_held",
+    ),
+    _fault(
+        "a table is removed, and asked for again",
+        "all of its images are read anew",
+        "handlers/tables/test_appended_tables.py",
+        "test_a_table_that_was_removed_is_made_again",
+    ),
+    _fault(
         "a catalog is replaced twice while it is searched",
         "the search finds the right scenes",
         "handlers/search/test_search.py",

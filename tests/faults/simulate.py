@@ -1,19 +1,22 @@
-"""Runs a range of seeds of the simulation and tells which of them broke the promise."""
+"""Runs a range of seeds of a simulation and tells which of them broke the promise.
+
+The simulation is that of gathers, or with a third argument that of tables.
+"""
 
 import gc
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import batched
-from typing import Final
+from typing import Any, Final
 
-from faults.simulation import simulate
+from faults import simulation, table_simulation
 
 _SEEDS_OF_A_PROCESS: Final = 50
 _TOLD_EVERY: Final = 500
 
 
-def main(first: int, stop: int) -> int:
+def main(first: int, stop: int, simulate: Callable[[int], Any]) -> int:
     """Run seeds [first, stop). Return how many broke the promise.
 
     The runs leave garbage with the processes that made it. To look for it would take a tenth of the time.
@@ -24,7 +27,7 @@ def main(first: int, stop: int) -> int:
     gc.disable()
     n_broken = n_done = 0
     for seeds in batched(range(first, stop), _SEEDS_OF_A_PROCESS, strict=False):
-        n_broken += _n_broken_of_child(seeds)
+        n_broken += _n_broken_of_child(seeds, simulate)
         n_done += len(seeds)
         if n_done % _TOLD_EVERY == 0 or seeds[-1] == stop - 1:
             spent = os.times()
@@ -33,7 +36,7 @@ def main(first: int, stop: int) -> int:
     return n_broken
 
 
-def _n_broken_of_child(seeds: Iterable[int]) -> int:
+def _n_broken_of_child(seeds: Iterable[int], simulate: Callable[[int], Any]) -> int:
     """Run some seeds in a process of their own. A process that dies breaks the promise, too."""
     pid = os.fork()
     if pid:
@@ -53,4 +56,5 @@ def _n_broken_of_child(seeds: Iterable[int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(int(sys.argv[1]), int(sys.argv[2])), 1))
+    of = table_simulation if "tables" in sys.argv[3:] else simulation
+    sys.exit(min(main(int(sys.argv[1]), int(sys.argv[2]), of.simulate), 1))

@@ -45,7 +45,7 @@ def _state(rounds: Rounds) -> MapState:
         )
         for n in range(N)
     ]
-    state = MapState(scenes=begun(scenes), execution="e", started_at=0.0)
+    state = MapState(scenes=begun(scenes), started_at=0.0)
     state.wanted = next_reads(state.scenes, rounds)
     return state
 
@@ -87,7 +87,7 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
     async def work() -> MapState:
         files, state = FakeControl(), _state(_rounds())
         state.scenes[0].measured = _measured(float("nan"), error=float("inf"))
-        await write_round(state, files, n_tasks=n_tasks)
+        state = await write_round(state, files, n_tasks=n_tasks)
         assert len(await missing_tasks(state.tasks, round_files(files, 0))) == n_tasks
         await _run(state, files)
         assert await missing_tasks(state.tasks, round_files(files, 0)) == []
@@ -107,7 +107,7 @@ def test_task_is_measured_once() -> None:
 
     async def work() -> tuple[int | None, int | None]:
         files, state = FakeControl(), _state(_rounds())
-        await write_round(state, files, n_tasks=1)
+        state = await write_round(state, files, n_tasks=1)
         (task,) = state.tasks
         first = await measure_task(task, files, 0, measure=_measure, longest_s=9)
         return first, await measure_task(task, files, 0, measure=_measure, longest_s=9)
@@ -121,11 +121,11 @@ def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
     async def work() -> tuple[MapState, MapState]:
         files, rounds = FakeControl(), _rounds()
         state = _state(rounds)
-        await write_round(state, files, n_tasks=3)
+        state = await write_round(state, files, n_tasks=3)
         await _run(state, files, lost=frozenset({1}))
         state, read = await merge_round(state, files)
         again = next_round(state, read, rounds)
-        await write_round(again, files, n_tasks=len(again.wanted))
+        again = await write_round(again, files, n_tasks=len(again.wanted))
         await _run(again, files, lost=frozenset({0}))
         state, read = await merge_round(again, files)
         return again, next_round(state, read, rounds)
@@ -145,7 +145,7 @@ def test_round_in_which_no_worker_can_read_fails() -> None:
         files, rounds = FakeControl(), _rounds()
         state = _state(rounds)
         for n_tasks in (2, N):
-            await write_round(state, files, n_tasks=n_tasks)
+            state = await write_round(state, files, n_tasks=n_tasks)
             state, read = await merge_round(state, files)
             state = next_round(state, read, rounds)
 
@@ -162,7 +162,7 @@ def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
 
     async def work() -> MapState:
         files, state = FakeControl(), _state(_rounds())
-        await write_round(state, files, n_tasks=1)
+        state = await write_round(state, files, n_tasks=1)
         await measure_task(state.tasks[0], files, 0, measure=slow, longest_s=0.01)
         found, _ = await merge_round(state, files)
         return found

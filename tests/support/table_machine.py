@@ -106,7 +106,11 @@ class TableMachine:
             for tasks in self.items(verdict):
                 self._child(verdict, tasks)
             percentage = verdict["failed_shards"]
-            event = {"gather": verdict["gather"], "failed_shards": percentage}
+            event = {
+                "gather": verdict["gather"],
+                "execution": event["execution"],
+                "failed_shards": percentage,
+            }
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
         """Return the tasks of each child of a round."""
@@ -117,7 +121,7 @@ class TableMachine:
 
     def _child(self, verdict: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         name, _, number = verdict["gather"].rpartition("/")
-        key = f"tables/{name}/rounds/{number}/scenes"
+        key = f"tables/{name}/rounds/{number}/{tasks[0]['scenes']}"
         scenes = self.s3.get_object(Bucket="control", Key=key)["Body"].read()
         content = scenes[tasks[0]["start"] : tasks[0]["stop"]]
         if not any(name.encode() in content for name in self.poison):

@@ -13,7 +13,7 @@ from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, points, zones
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.api_bridge import told
-from support.lambda_functions import ENVIRONMENT, Context
+from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
 from support.table_machine import TableMachine
 
 N: Final = 6
@@ -64,9 +64,8 @@ class Service:
 
     def ended(self, gather: str) -> dict[str, Any]:
         """Call the function that ends a round."""
-        verdict: dict[str, Any] = self.machine.plan.handler(
-            {"gather": gather, "failed_shards": 100}, Context()
-        )
+        event = {"gather": gather, "execution": EXECUTION, "failed_shards": 100}
+        verdict: dict[str, Any] = self.machine.plan.handler(event, Context())
         return verdict
 
     def begun(self, body: dict[str, Any], execution: str) -> dict[str, Any]:

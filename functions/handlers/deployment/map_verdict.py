@@ -30,19 +30,28 @@ async def begin_round(
     tasks: Sequence[MapTask],
     planned: MapRound,
     *,
+    is_first: bool,
     execution: str,
     told: Mapping[str, float],
 ) -> dict[str, Any]:
     """Write what a round of the map reads, and return its verdict. Tasks that are committed are left out.
 
-    ``told`` has, for the summary, ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``,
-    the forecast until its end.
+    Args:
+        deployment: The stores.
+        name: Of the table.
+        number: Of the round.
+        tasks: Of the round.
+        planned: How the map runs it.
+        is_first: Whether it is the table's first round.
+        execution: Name of the state machine's execution.
+        told: For the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``, the
+            forecast until its end.
 
     Raises:
         BudgetError: The month's budget is spent. A table that has begun goes on with one worker.
     """
     halted = await deployment.why_halted()
-    if halted is not None and number == 0:
+    if halted is not None and is_first:
         raise BudgetError(halted)
     n_workers = planned.n_workers if halted is None else 1
     files = deployment.table_files(name)

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping
-from copy import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -74,11 +73,9 @@ class RankingRounds(Struct, frozen=True):
             return found
         files = self.deployment.table_files(name)
         if (last := await last_round(files)) is not None:  # of an attempt that failed
-            state = replace(await load_round(files, last), execution=execution)
-            await write_round(state, files, n_tasks=len(state.tasks))
-            return await self._planned(name, state, self._map_round(state, n_tasks=len(state.tasks)))
+            return await self._run(name, await load_round(files, last), asked, execution)
         await files.put("request.json", json.dumps(given).encode())
-        state = MapState(scenes=begun(scenes), notes=notes, execution=execution, started_at=time.time())
+        state = MapState(scenes=begun(scenes), notes=notes, started_at=time.time())
         async with open_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
         ) as ranker:
@@ -88,9 +85,9 @@ class RankingRounds(Struct, frozen=True):
             more = _TO_READ_ON if asked.request.reads_on else 1.0
             total = {"seconds": first.seconds * more, "usd": first.usd * more}
             check_ranking(asked.limits, len(scenes), **total)
-        return await self._go_on(name, state, asked)
+        return await self._go_on(name, state, asked, execution)
 
-    async def after(self, name: str, number: int) -> dict[str, Any]:
+    async def after(self, name: str, number: int, *, execution: str) -> dict[str, Any]:
         """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
         if (found := await find_complete(self.deployment, name)) is not None:
             return found
@@ -102,23 +99,34 @@ class RankingRounds(Struct, frozen=True):
             for at in read:
                 rounds.keep(state.scenes[at])
             state = next_round(state, read, rounds)
-        return await self._go_on(name, state, asked)
+        return await self._go_on(name, state, asked, execution)
 
-    async def _go_on(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
-        """Begin the round that a state wants, or write the table if it wants nothing or too much."""
-        if not state.wanted:
+    async def _go_on(
+        self, name: str, state: MapState, asked: AdmittedRanking, execution: str
+    ) -> dict[str, Any]:
+        """Begin the round that a state wants. It has no tasks if the state wants nothing or too much."""
+        n_tasks = 0
+        if state.wanted:
+            is_lost = state.n_tries > 1
+            planned = self._map_round(state, n_tasks=len(state.wanted) if is_lost else None)
+            n_tasks, most, spent = planned.n_tasks, asked.limits.usd, _spent_usd(state)
+            if state.number > 0 and not is_lost and most is not None and spent + planned.usd > most:
+                state.notes.append(
+                    f"limits.usd: {len(state.wanted):,} scenes were not read finer, as that would cost about "
+                    f"${planned.usd:.4f} more than the ${spent:.4f} so far; their ranks are open"
+                )
+                n_tasks = 0
+        state.seconds = time.time() - state.started_at
+        state = await write_round(state, self.deployment.table_files(name), n_tasks=n_tasks)
+        return await self._run(name, state, asked, execution)
+
+    async def _run(
+        self, name: str, state: MapState, asked: AdmittedRanking, execution: str
+    ) -> dict[str, Any]:
+        """Return the verdict that runs a round, or write the table if the round has no tasks."""
+        if not state.tasks:
             return await self._complete(name, state, asked)
-        is_lost = state.n_tries > 1
-        planned = self._map_round(state, n_tasks=len(state.wanted) if is_lost else None)
-        most, spent = asked.limits.usd, _spent_usd(state)
-        if state.number > 0 and not is_lost and most is not None and spent + planned.usd > most:
-            state.notes.append(
-                f"limits.usd: {len(state.wanted):,} scenes were not read finer, as that would cost about "
-                f"${planned.usd:.4f} more than the ${spent:.4f} so far; their ranks are open"
-            )
-            return await self._complete(name, state, asked)
-        await write_round(state, self.deployment.table_files(name), n_tasks=planned.n_tasks)
-        return await self._planned(name, state, planned)
+        return await self._planned(name, state, execution)
 
     def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
         settings = self.deployment.settings
@@ -129,19 +137,30 @@ class RankingRounds(Struct, frozen=True):
         most_workers = int(settings.limits.get("workers") or 1)
         return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
 
-    async def _planned(self, name: str, state: MapState, planned: MapRound) -> dict[str, Any]:
+    async def _planned(self, name: str, state: MapState, execution: str) -> dict[str, Any]:
         """Return the verdict that runs a round."""
+        planned = self._map_round(state, n_tasks=len(state.tasks))
         told = {
             "n_scenes": len(state.scenes),
             "n_wanted": len(state.wanted),
             "usd": _spent_usd(state) + planned.usd,
         }
         return await begin_round(
-            self.deployment, name, state.number, state.tasks, planned, execution=state.execution, told=told
+            self.deployment,
+            name,
+            state.number,
+            state.tasks,
+            planned,
+            is_first=state.number == 0,
+            execution=execution,
+            told=told,
         )
 
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
-        """Write the table, and the result last: it marks the other files as complete."""
+        """Write the table, and the result last: it marks the other files as complete.
+
+        Two calls at once write the same, as both have the state that was first.
+        """
         rounds = Rounds(asked.request, NothingKept())
         ordered = rounds.ordered(state.scenes)
         if not state.wanted:
@@ -149,7 +168,7 @@ class RankingRounds(Struct, frozen=True):
         ranking = Ranking(
             request=asked.request,
             scenes=tuple(ordered),
-            seconds=time.time() - state.started_at,
+            seconds=state.seconds,
             notes=tuple(state.notes),
             spent_usd=_spent_usd(state),
         )

@@ -38,6 +38,14 @@ _TO_NAME_S: Final = 5.0
 _DIGEST_LETTERS: Final = 32
 
 
+class NamedTable(Struct, frozen=True):
+    """A table that is to be started."""
+
+    name: str
+    again: bool
+    """Whether to make it although it was made: it was removed, or its list may have grown."""
+
+
 class TableService(Struct, frozen=True):
     """Starts and describes the tables of one deployment."""
 
@@ -45,8 +53,8 @@ class TableService(Struct, frozen=True):
     executions: Callable[[], Executions]
     """Returns the executions of tables."""
 
-    async def name(self, given: Any, *, left_s: float) -> str:
-        """Return the name of a table: equal for the same request of the same list and features.
+    async def name(self, given: Any, *, left_s: float) -> NamedTable:
+        """Return a table with its name, which is equal for the same request of the same list and features.
 
         If they take too long to read, the name is only the request's.
 
@@ -60,11 +68,13 @@ class TableService(Struct, frozen=True):
                 asyncio.timeout(left_s),
                 open_feature_table(asked, self.deployment, left_s=left_s) as opened,
             ):
-                return opened.name
+                committed = await CommittedTables(self.deployment).find(asked.append_to or opened.name)
+                return NamedTable(opened.name, again=committed is None)
         except TimeoutError:
             content = json.dumps(given, sort_keys=True)
             digest = hashlib.sha256(content.encode()).hexdigest()
-            return f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
+            name = f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
+            return NamedTable(name, again=asked.append_to is not None)
         except SourceError as error:
             raise RequestError(str(error), field="sources") from error
 
@@ -93,8 +103,8 @@ class TableService(Struct, frozen=True):
         workers = {"workers": planned.n_workers, "seconds": planned.seconds, "usd": planned.usd}
         return plan.to_json() | workers
 
-    async def series(self, given: Any, *, left_s: float) -> dict[str, Any] | str:
-        """Return the answer of a series; or the name of the table that has to be started instead.
+    async def series(self, given: Any, *, left_s: float) -> dict[str, Any] | NamedTable:
+        """Return the answer of a series; or the table that has to be started instead.
 
         The body is one of ``POST /tables`` with a single feature.
 
@@ -109,10 +119,12 @@ class TableService(Struct, frozen=True):
         except LargerError:
             return await self.name(given, left_s=left_s - (asyncio.get_running_loop().time() - began))
 
-    def start(self, given: Mapping[str, Any], name: str, *, links_from: str) -> tuple[dict[str, Any], int]:
+    def start(
+        self, given: Mapping[str, Any], named: NamedTable, *, links_from: str
+    ) -> tuple[dict[str, Any], int]:
         """Start a table, or find the one of the same name. Return its line, or its document if it is made."""
         executions = replace(self.executions(), links_from=links_from)
-        line = executions.submit(given, name=name)
+        line = executions.submit(given, name=named.name, again=named.again)
         if line["state"] != "succeeded":
             return line, HTTPStatus.ACCEPTED
         return executions.table(line["id"]), HTTPStatus.OK
@@ -160,7 +172,7 @@ class _Routes:
     def _read_series(self, body: Any) -> tuple[dict[str, Any], int]:
         given = table_of_series(body)
         answer = self._run(self._service.series(given, left_s=self._left_s))
-        return self._started(given, answer) if isinstance(answer, str) else (answer, HTTPStatus.OK)
+        return self._started(given, answer) if isinstance(answer, NamedTable) else (answer, HTTPStatus.OK)
 
     def _drill(self) -> tuple[dict[str, Any], int]:
         asked = DrillQuery.of(self._query)
@@ -179,9 +191,9 @@ class _Routes:
         given = read_body(self.app)
         return self._run(self._service.plan(given, left_s=self._left_s))
 
-    def _started(self, given: Mapping[str, Any], name: str) -> tuple[dict[str, Any], int]:
-        self._logger.append_keys(table=name)
-        return self._service.start(given, name, links_from=self._address)
+    def _started(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
+        self._logger.append_keys(table=named.name)
+        return self._service.start(given, named, links_from=self._address)
 
     def _tables(self) -> Executions:
         return replace(self._service.executions(), links_from=self._address)

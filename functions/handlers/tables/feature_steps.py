@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from copy import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from handlers.deployment.map_verdict import begin_round, find_complete
+from handlers.deployment.map_verdict import begin_round
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import TABLE, CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
@@ -27,11 +28,13 @@ from pixel_gather.core.time_range import format_moment
 from pixel_gather.tables.feature_rounds import (
     FeatureState,
     TaskImage,
+    keep_result,
     load_round,
     lost_images,
     lost_record,
     measured_parts,
     next_round,
+    result_of,
     write_round,
 )
 from pixel_gather.tables.features import Features
@@ -43,7 +46,7 @@ from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_plan import TablePlan
-from pixel_gather.tables.table_receipt import side_path
+from pixel_gather.tables.table_receipt import digest_of_path, side_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 from pixel_gather.version import __version__
 
@@ -102,27 +105,32 @@ class FeatureSteps(Struct, frozen=True):
     ) -> dict[str, Any]:
         async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
             name = opened.name
-            if (found := await find_complete(self.deployment, name)) is not None:
-                return found
             files = self.deployment.table_files(name)
-            if (last := await last_round(files)) is not None:  # of an attempt that failed
-                state = replace(await load_round(files, last), execution=execution)
-                return await self._planned(name, state, _again(state, self._most_workers))
+            if asked.append_to is None and (written := await self._written(name)) is not None:
+                return _complete(written)
+            last = await last_round(files)
+            begun = None if last is None else await load_round(files, last)
+            result = None if begun is None else await result_of(begun, files)
+            if result is not None and opened.base is not None:
+                return _complete(result)
+            await self._write_inputs(name, opened, given, files)
+            if begun is not None and result is None:  # an attempt has failed
+                return await self._planned(name, begun, execution)
+            # Former rounds, if there are some, have ended with a table that is not there: it was removed.
             plan, planned = await self.plan(opened, asked.limits)
-            state = _first_state(opened, plan, execution)
+            state = _first_state(opened, plan, number=0 if begun is None else begun.number + 1)
             if opened.base is not None:
                 numbered = ((number, opened.base.tries(key_of(row))) for number, row, _ in opened.wanted())
                 state.tries = {number: tries for number, tries in numbered if tries}
-            state.features_digest = await self._write_inputs(name, opened, given, files)
             images = [
                 TaskImage(number, row)
                 for number, row, members in opened.wanted()
                 if members is None or len(members)
             ]
         if not images:
-            return await self._complete(name, state, [])
-        await write_round(state, images, files, n_tasks=planned.n_tasks)
-        return await self._planned(name, state, planned)
+            return _complete(await self._write(name, state, [], execution))
+        state = await write_round(state, images, files, n_tasks=planned.n_tasks)
+        return await self._planned(name, state, execution)
 
     async def plan(self, opened: FeatureTable, limits: TableLimits) -> tuple[TablePlan, MapRound]:
         """Return what a table would take, and how the map would make it.
@@ -151,30 +159,35 @@ class FeatureSteps(Struct, frozen=True):
         limits.check(images, seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD)
         return plan, planned
 
-    async def after(self, name: str, number: int) -> dict[str, Any]:
+    async def after(self, name: str, number: int, *, execution: str) -> dict[str, Any]:
         """Read lost images again, or write the table. Safe to run twice."""
-        if (found := await find_complete(self.deployment, name)) is not None:
-            return found
         files = self.deployment.table_files(name)
         state = await load_round(files, number)
-        lost = await lost_images(state, files)
-        if lost and state.n_tries < MOST_TRIES:
-            again = next_round(state)
-            await write_round(again, lost, files, n_tasks=len(lost))
-            return await self._planned(name, again, _again(again, self._most_workers))
-        return await self._complete(name, state, lost)
+        if (result := await result_of(state, files)) is not None:
+            return _complete(result)
+        written = await self._written(name) if state.append_to is None else None
+        if written is None:  # else by a call that was killed then
+            lost = await lost_images(state, files)
+            if lost and state.n_tries < MOST_TRIES:
+                again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
+                return await self._planned(name, again, execution)
+            written = await self._write(name, state, lost, execution)
+        await keep_result(state, files, written)
+        return _complete(written)
+
+    async def _written(self, name: str) -> Mapping[str, Any] | None:
+        """Return the result of a table that is there; None if it is not."""
+        committed = await CommittedTables(self.deployment).find(name)
+        return None if committed is None else committed.result
 
     @property
     def _most_workers(self) -> int:
         return int(self.deployment.settings.limits.get("workers") or 1)
 
-    async def _write_inputs(
-        self, name: str, opened: FeatureTable, given: Any, files: ControlStore
-    ) -> dict[str, Any]:
+    async def _write_inputs(self, name: str, opened: FeatureTable, given: Any, files: ControlStore) -> None:
         """Write what workers need, and the features' own columns beside the table to come.
 
-        Returns:
-            Size and digest of the file of features; nothing if the table that is appended to has it.
+        A table that is appended to has them already.
         """
         work = {
             "request": given,
@@ -185,21 +198,30 @@ class FeatureSteps(Struct, frozen=True):
         await files.put("features", PackedFeatures.of(opened.checked).content)
         await files.put("work.json", json.dumps(work).encode())
         if opened.base is not None:
-            return {}
+            return
         with TemporaryDirectory() as folder:
             path = side_path(Path(folder, TABLE), "features")
-            digest = await asyncio.to_thread(write_features, path, opened.features)
+            await asyncio.to_thread(write_features, path, opened.features)
             await self.deployment.results.below(name).put_stream(path.name, chunks(path))
-        return digest
 
-    async def _planned(self, name: str, state: FeatureState, planned: MapRound) -> dict[str, Any]:
+    async def _planned(self, name: str, state: FeatureState, execution: str) -> dict[str, Any]:
+        planned = _map_round(state, self._most_workers)
         told = {"n_scenes": state.n_images, "n_wanted": state.n_wanted, "usd": planned.usd}
         return await begin_round(
-            self.deployment, name, state.number, state.tasks, planned, execution=state.execution, told=told
+            self.deployment,
+            name,
+            state.number,
+            state.tasks,
+            planned,
+            is_first=state.number == state.first,
+            execution=execution,
+            told=told,
         )
 
-    async def _complete(self, name: str, state: FeatureState, lost: list[TaskImage]) -> dict[str, Any]:
-        """Write the table, and the result last: it marks the other files as complete."""
+    async def _write(
+        self, name: str, state: FeatureState, lost: list[TaskImage], execution: str
+    ) -> dict[str, Any]:
+        """Write the table, and return its result."""
         files = self.deployment.table_files(name)
         packed = PackedFeatures(await needed_file(files, "features"))
         usd = 0.0
@@ -207,12 +229,15 @@ class FeatureSteps(Struct, frozen=True):
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)
             async for part in measured_parts(state, files):
                 for record, lines, pieces in part.images:
-                    tries = 1 + state.tries.get(record.number, 0)
-                    await asyncio.to_thread(parts.write, replace(record, tries=tries), lines, pieces)
+                    there = parts.records.get(record.number)  # by a worker that was late, of a former round
+                    if there is None or record.worth > there.worth:
+                        tries = 1 + state.tries.get(record.number, 0)
+                        await asyncio.to_thread(parts.write, replace(record, tries=tries), lines, pieces)
                 usd += usd_of_round(worker_s=part.worker_s, n_tasks=1)
             for image in lost:
-                record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
-                parts.write(record, NO_LINES)
+                if image.number not in parts.records:  # as above
+                    record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
+                    parts.write(record, NO_LINES)
             records = parts.records.values()
             n_requests = sum(each.n_requests for each in records)
             told = {
@@ -224,13 +249,10 @@ class FeatureSteps(Struct, frozen=True):
                 "bytes": sum(each.nbytes for each in records),
                 "usd": usd + n_requests * USD_PER_GET,
                 "notes": state.notes,
-                "job": state.execution,
+                "job": execution,
             }
             features = packed.unpacked(with_shapes=False)
-            result = await self._committed(name, state, parts, features, told, Path(folder))
-        if state.append_to is not None:  # marks the append as done; its table may have gone on since
-            await self.deployment.results.below(name).put("result.json", json.dumps(result).encode())
-        return {"verdict": "complete", "result": result}
+            return await self._committed(name, state, parts, features, told, Path(folder))
 
     async def _committed(  # what is written, and among what
         self,
@@ -255,8 +277,13 @@ class FeatureSteps(Struct, frozen=True):
                 if not base.gains(parts.records.values()):
                     return {**committed.result, "notes": state.notes} | told
             path, version = own / TABLE, 1 if committed is None else committed.version + 1
-            about = {**state.about, "appends": version - 1}
-            if base is not None:
+            about, of_features = {**state.about, "appends": version - 1}, side_path(path, "features")
+            if base is None:
+                await tables.copy_features(name, of_features)
+                features_digest = digest_of_path(of_features)
+            else:
+                side_path(base.path, "features").replace(of_features)
+                features_digest = base.receipt["files"]["features"]
                 about["n_images"] = len(base.merged(parts.records.values()))
             written = await asyncio.to_thread(
                 write_table,
@@ -269,14 +296,9 @@ class FeatureSteps(Struct, frozen=True):
                     combine=kind_of_receipt(state.about["request"]).combine,
                 ),
                 about=about,
-                features_digest=state.features_digest if base is None else base.receipt["files"]["features"],
+                features_digest=features_digest,
                 base=base,
             )
-            of_features = side_path(path, "features")
-            if base is None:
-                await tables.copy_features(name, of_features)
-            else:
-                side_path(base.path, "features").replace(of_features)
             result = {
                 **told,
                 "name": table,
@@ -294,7 +316,11 @@ class FeatureSteps(Struct, frozen=True):
             shutil.rmtree(own)
 
 
-def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> FeatureState:
+def _complete(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {"verdict": "complete", "result": dict(result)}
+
+
+def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int) -> FeatureState:
     about = {
         "version": __version__,
         "request": opened.about,
@@ -304,7 +330,8 @@ def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> Featu
         "n_images": plan.n_images + plan.n_far,
     }
     return FeatureState(
-        execution=execution,
+        number=number,
+        first=number,
         started_at=time.time(),
         n_features=len(opened.features),
         n_images=plan.n_images + plan.n_far,
@@ -318,7 +345,7 @@ def _first_state(opened: FeatureTable, plan: TablePlan, execution: str) -> Featu
     )
 
 
-def _again(state: FeatureState, most_workers: int) -> MapRound:
+def _map_round(state: FeatureState, most_workers: int) -> MapRound:
     """Return how the map runs a round that has its tasks."""
     share = state.n_wanted / max(state.n_images - state.n_far, 1)
     it = state.forecast

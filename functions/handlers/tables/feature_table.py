@@ -61,8 +61,8 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     base: BaseTable | None = None
     """Images of the table that is appended to, if it is there."""
 
-    base_version: int = 0
-    """Its version."""
+    base_etag: str | None = None
+    """Of its result; None if it is not there."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -73,12 +73,12 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """Equal for the same request of the same list and features.
 
-        That of an append is also of the table's version. So the same append is made again if the table has
-        changed, which may mean that some images are to be read again.
+        That of an append also depends on the table as it is. So the same append is made again if the table
+        has changed, which may mean that some images are to be read again.
         """
         made_of: list[Any] = [self.table.digest, self.features.digest, self.about]
         if self.asked.append_to is not None:
-            made_of += [self.asked.append_to, self.base_version]
+            made_of += [self.asked.append_to, self.base_etag]
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()
         return f"{self.asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
 
@@ -114,12 +114,12 @@ async def open_feature_table(
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
-        values, base, version = request.values, None, 0
+        values, base, etag = request.values, None, None
         if asked.append_to is not None:
             tables = CommittedTables(deployment)
             if (committed := await tables.find(asked.append_to)) is not None:
                 folder = Path(stack.enter_context(TemporaryDirectory()))
-                base, version = await tables.load(committed, folder, with_lines=False), committed.version
+                base, etag = await tables.load(committed, folder, with_lines=False), committed.etag
         if not values.values and base is not None:
             values = values.of_bands(base.receipt["request"]["values"])
         if not values.values:
@@ -136,7 +136,7 @@ async def open_feature_table(
             sign=gather.sources.sign,
             in_flight=deployment.settings.concurrency,
             base=base,
-            base_version=version,
+            base_etag=etag,
         )
         if base is not None:
             base.check({"request": opened.about, "features": features.digest}, features)

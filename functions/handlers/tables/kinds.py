@@ -31,7 +31,7 @@ class TableSteps(Protocol):
             TimeoutError: The list takes too long to read.
         """
 
-    async def after(self, name: str, number: int) -> dict[str, Any]:
+    async def after(self, name: str, number: int, *, execution: str) -> dict[str, Any]:
         """Go on when a round has ended: plan another one, or write the table. Safe to run twice."""
 
 

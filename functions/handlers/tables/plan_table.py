@@ -1,8 +1,8 @@
 """Lambda entry point: begin a table, and decide after each round of the map what comes next.
 
-An event with ``request`` and ``execution`` begins a table. An event with ``gather``, the table's name and the
-round that has ended, goes on with it. The answer is a verdict: planned (a round of the map), complete or
-refused.
+An event with ``request`` begins a table. An event with ``gather``, the table's name and the round that has
+ended, goes on with it. Both have ``execution``, the name of the state machine's execution. The answer is a
+verdict: planned (a round of the map), complete or refused.
 """
 
 from typing import Any
@@ -30,7 +30,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if "gather" in event:
         name, _, number = event["gather"].rpartition("/")
         logger.append_keys(table=name)
-        verdict = deployment.run(workflow.steps[kind_of_name(name)].after(name, int(number)))
+        steps = workflow.steps[kind_of_name(name)]
+        verdict = deployment.run(steps.after(name, int(number), execution=event["execution"]))
     else:
         verdict = _begin(event, context)
     shown = ("verdict", "gather", "n_missing", "workers", "result", "error", "cause")

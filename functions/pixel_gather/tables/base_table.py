@@ -280,12 +280,8 @@ def _is_wanted(record: ImageRecord) -> bool:
 def _replaces(new: ImageRecord, old: ImageRecord) -> bool:
     """Return whether the lines of an image take the place of older ones."""
     if new.etags == old.etags or old.n_unread == old.n_lines:  # the same file, or none of it was read
-        return _worth(new) > _worth(old)
+        return new.worth > old.worth
     return new.is_whole and not old.is_whole  # values of two files are not mixed, and none is taken away
-
-
-def _worth(record: ImageRecord) -> tuple[bool, int]:
-    return record.status == "ok", -record.n_unread
 
 
 def _completed(

@@ -5,13 +5,14 @@ its task and commits their lines. Then one function puts the lines together as a
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from copy import replace
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -20,22 +21,23 @@ from msgspec import Struct
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.core.stores import ControlStore
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measured
 from pixel_gather.tables.map_tasks import (
     LOST,
     MOST_TRIES,
-    STATE,
     MapTask,
+    begin_round,
+    begun_round,
     commit_task,
     committed_tasks,
     read_sidecars,
     read_task,
     round_files,
+    round_state,
     task_scenes,
-    write_tasks,
 )
 from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
 
@@ -62,8 +64,11 @@ class _Part(msgspec.Struct, array_like=True):
 class FeatureState:
     """A table at the start of a round."""
 
-    number: int = 0
-    """Of the round, from 0."""
+    number: int
+    """Of the round."""
+
+    first: int
+    """Number of the table's first round: 0, or more if former rounds are of a table that was removed."""
 
     tasks: list[MapTask] = field(default_factory=list)
     images: list[list[int]] = field(default_factory=list)
@@ -71,9 +76,6 @@ class FeatureState:
 
     n_tries: int = 1
     """2 where images are read again, one by one, whose worker was lost."""
-
-    execution: str
-    """Name of the state machine's execution that works on it."""
 
     started_at: float
     """Seconds since 1970-01-01 UTC."""
@@ -94,9 +96,6 @@ class FeatureState:
     about: dict[str, Any]
     """The receipt so far."""
 
-    features_digest: dict[str, Any] = field(default_factory=dict)
-    """Size and digest of the file of features."""
-
     notes: list[str]
     forecast: ReadForecast
     """Of all images."""
@@ -113,6 +112,10 @@ class FeatureState:
         return sum(map(len, self.images))
 
 
+_RESULT: Final = "result.json"
+"""In the folder of the first round: what became of the table. It lasts longer than the table."""
+
+
 class MeasuredPart(Struct, frozen=True, kw_only=True):
     """The lines of the images of one task."""
 
@@ -122,23 +125,39 @@ class MeasuredPart(Struct, frozen=True, kw_only=True):
 
 async def write_round(
     state: FeatureState, images: Sequence[TaskImage], control: ControlStore, *, n_tasks: int
-) -> None:
-    """Cut the images of a round into tasks, and write its files. The state comes last.
+) -> FeatureState:
+    """Cut the images of a round into tasks, and write its files, unless another call has begun the round.
 
-    The state's tasks and images are replaced. There are at most as many tasks as images.
+    There are at most as many tasks as images.
+
+    Returns:
+        The state of the round, which has its tasks and their images. It may be that of the other call.
     """
     edges = [len(images) * each // n_tasks for each in range(n_tasks + 1)]
     cut = [images[start:stop] for start, stop in pairwise(edges)]
-    files = round_files(control, state.number)
-    state.tasks = await write_tasks(files, [msgspec.msgpack.encode(some) for some in cut])
-    state.images = [[each.number for each in some] for some in cut]
-    await files.put(STATE, msgspec.msgpack.encode(state))
+    state = replace(state, images=[[each.number for each in some] for some in cut])
+    content = await begin_round(
+        round_files(control, state.number),
+        [msgspec.msgpack.encode(some) for some in cut],
+        lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
+    )
+    return msgspec.msgpack.decode(content, type=FeatureState)
 
 
 async def load_round(control: ControlStore, number: int) -> FeatureState:
     """Return the state that `write_round` wrote."""
-    content = await needed_file(round_files(control, number), STATE)
-    return msgspec.msgpack.decode(content, type=FeatureState)
+    return msgspec.msgpack.decode(await round_state(round_files(control, number)), type=FeatureState)
+
+
+async def keep_result(state: FeatureState, control: ControlStore, result: Mapping[str, Any]) -> None:
+    """Note that the table of some rounds is written."""
+    await round_files(control, state.first).put(_RESULT, json.dumps(result).encode())
+
+
+async def result_of(state: FeatureState, control: ControlStore) -> dict[str, Any] | None:
+    """Return the result of the table that was written of these rounds; None if none was."""
+    content = await round_files(control, state.first).get(_RESULT)
+    return None if content is None else json.loads(content)
 
 
 async def measure_task(
@@ -215,10 +234,15 @@ def next_round(state: FeatureState) -> FeatureState:
 
 
 async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIterator[MeasuredPart]:
-    """Yield what the workers of all rounds have committed, one task at a time."""
+    """Yield what the workers of all rounds of a table have committed, one task at a time.
+
+    Another call may have begun a round after that of the state, before a late worker has made it needless.
+    """
     n_values = len(state.about["request"]["values"])
-    for number in range(state.number + 1):
+    for number in count(state.first):
         files = round_files(control, number)
+        if number > state.number and not await _is_of_table(state, files):
+            break
         for index in sorted(await committed_tasks(files)):
             (content,) = await read_sidecars(files, [index])
             part = msgspec.msgpack.decode(content, type=_Part)
@@ -227,6 +251,12 @@ async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIte
             pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in records])
             images = tuple(map(Measured, records, lines, pieces))
             yield MeasuredPart(images=images, worker_s=part.worker_s)
+
+
+async def _is_of_table(state: FeatureState, files: ControlStore) -> bool:
+    """Return whether a round was begun, for the same attempt at a table as the state's."""
+    content = await begun_round(files)
+    return content is not None and msgspec.msgpack.decode(content, type=FeatureState).first == state.first
 
 
 def _cut(content: bytes, dtype: np.dtype[np.void], sizes: Sequence[int]) -> list[Lines]:

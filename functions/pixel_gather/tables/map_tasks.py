@@ -1,27 +1,31 @@
 """The tasks of one round of a table in a distributed map: cut, committed and looked for.
 
-Before a round, one function writes the scenes of all its tasks as one file. Each worker reads the bytes of
-its task and writes one sidecar, which commits the task. After the round, one function reads the sidecars.
+Before a round, one function writes the scenes of all its tasks as one file, then the state of the round,
+which names the tasks. Each worker reads the bytes of its task and writes one sidecar, which commits the task.
+After the round, one function reads the sidecars.
+
+The function may be called twice at once, and cut the scenes differently each time. The state that is written
+first counts for both, so a sidecar is always of the tasks of the state.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import xxhash
 from msgspec import Struct
 
 from pixel_gather.core.stores import ControlStore, needed_file
 from pixel_gather.core.task_group import all_of
-
-STATE: Final = "state"
-"""The file of a round that is written last. Who finds it finds the others."""
 
 MOST_TRIES: Final = 2
 """Scenes whose worker was lost are read again, each by a worker of its own."""
 
 LOST: Final = "its worker failed at every try, also when it read no other scene"
 
-_SCENES: Final = "scenes"
+_STATE: Final = "state"
+"""The file of a round that is written last. Who finds it finds the others."""
+
 _SIDECARS: Final = "measured"
 _AHEAD: Final = 32
 
@@ -38,20 +42,46 @@ class MapTask(Struct, frozen=True, kw_only=True):
     stop: int
     """The byte after the last."""
 
+    scenes: str
+    """Key of that file. It tells what is in it, so it is never written over with something else."""
+
 
 def round_files(control: ControlStore, number: int) -> ControlStore:
     """Return the store of a round's files."""
     return control.below(f"rounds/{number}")
 
 
-async def write_tasks(files: ControlStore, parts: Sequence[bytes]) -> list[MapTask]:
-    """Write the scenes of all tasks of a round, and return the tasks."""
-    tasks, stop = [], 0
+async def begin_round(
+    files: ControlStore, parts: Sequence[bytes], state_of: Callable[[list[MapTask]], bytes]
+) -> bytes:
+    """Write the files of a round, unless another call has begun it.
+
+    Args:
+        files: Of the round.
+        parts: The scenes of each task.
+        state_of: Returns the state with the tasks.
+
+    Returns:
+        The state of the round: of this call, or of the one that was first.
+    """
+    whole = b"".join(parts)
+    key, tasks, stop = f"scenes-{xxhash.xxh3_128(whole).hexdigest()}", [], 0
     for index, part in enumerate(parts):
-        tasks.append(MapTask(index=index, start=stop, stop=stop + len(part)))
+        tasks.append(MapTask(index=index, start=stop, stop=stop + len(part), scenes=key))
         stop += len(part)
-    await files.put(_SCENES, b"".join(parts))
-    return tasks
+    await files.put(key, whole)
+    state = state_of(tasks)
+    return state if await files.put_new(_STATE, state) else await round_state(files)
+
+
+async def begun_round(files: ControlStore) -> bytes | None:
+    """Return the state of a round; None if it was not begun."""
+    return await files.get(_STATE)
+
+
+async def round_state(files: ControlStore) -> bytes:
+    """Return the state of a round that was begun."""
+    return await needed_file(files, _STATE)
 
 
 async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
@@ -62,8 +92,8 @@ async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
 
 
 async def task_scenes(task: MapTask, files: ControlStore) -> bytes:
-    """Return the scenes of a task, as `write_tasks` took them."""
-    return await files.get_range(_SCENES, task.start, task.stop)
+    """Return the scenes of a task, as `begin_round` took them."""
+    return await files.get_range(task.scenes, task.start, task.stop)
 
 
 async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> bool:
@@ -94,9 +124,9 @@ async def missing_tasks(tasks: Iterable[MapTask], files: ControlStore) -> list[M
 
 
 async def last_round(control: ControlStore) -> int | None:
-    """Return the number of the last round that was written; None if there is none."""
+    """Return the number of the last round that was begun; None if there is none."""
     written = [key.split("/") for key in await control.list_("rounds/")]
-    return max((int(parts[1]) for parts in written if parts[2:] == [STATE]), default=None)
+    return max((int(parts[1]) for parts in written if parts[2:] == [_STATE]), default=None)
 
 
 def _sidecar(index: int) -> str:

@@ -142,6 +142,11 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
         """Whether all of it was read that features lie on."""
         return self.status == "ok" and not self.n_unread
 
+    @property
+    def worth(self) -> tuple[bool, int]:
+        """The more of it was read, the greater."""
+        return self.status == "ok", -self.n_unread
+
     def with_cost(self, cost: Cost) -> dict[str, Any]:
         """Return the fields that a cost sets."""
         return {

@@ -17,7 +17,7 @@ from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.io.store.store_settings import StoreSettings
 from rank.rasters import landscape, make_cog
 from support.api_bridge import told
-from support.lambda_functions import ENVIRONMENT, Context
+from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
 from support.table_machine import TableMachine, opened_machine
 from support.table_service import check_document
 
@@ -266,7 +266,9 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
     marker = halt_content(datetime.now(UTC), {})
     machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=marker)
 
-    later = machine.plan.handler({"gather": begun["gather"], "failed_shards": 100}, Context())
+    later = machine.plan.handler(
+        {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}, Context()
+    )
     other = machine.plan.handler({"request": {**request, "by": "-b1"}, "execution": "b"}, Context())
     code, at_once = service.ask({"sources": SCENES, "by": "b1"})
 
@@ -288,7 +290,9 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     )
 
     again = machine.plan.handler({"request": request, "execution": "b"}, Context())
-    done = machine.plan.handler({"gather": again["gather"], "failed_shards": 100}, Context())
+    done = machine.plan.handler(
+        {"gather": again["gather"], "execution": EXECUTION, "failed_shards": 100}, Context()
+    )
     complete = machine.plan.handler({"request": request, "execution": "c"}, Context())
 
     assert again["gather"] == verdict["gather"]

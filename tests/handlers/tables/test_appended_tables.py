@@ -13,7 +13,7 @@ from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.io.store.store_settings import StoreSettings
-from support.lambda_functions import ENVIRONMENT
+from support.lambda_functions import ENVIRONMENT, EXECUTION
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -147,7 +147,7 @@ def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path
         if not was_first:
             was_first.append(True)
             steps = service.machine.plan.workflow.steps["points"]
-            await steps.after(*_round_of(quick))
+            await steps.after(*_round_of(quick), execution=EXECUTION)
         return found
 
     with pytest.MonkeyPatch.context() as patch:
@@ -247,6 +247,26 @@ def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Pa
     with pytest.raises(StoreError):
         verify_table(documents[1]["links"]["table"], stores=stores)
     assert lines(service) == at_once(service, tmp_path, *range(5))
+
+
+@pytest.mark.parametrize("appends", [True, False])
+def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path, *, appends: bool) -> None:
+    """All of it is read anew, as its images may have been replaced."""
+    body = appending(service, 0, 1)
+    if not appends:
+        del body["append_to"]
+    first = service.made(body)["result"]
+    s3, folder = service.machine.s3, first["table"].split("/")[5]
+    for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{folder}/")["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=each["Key"])
+
+    again = service.made(body)["result"]
+
+    assert (again["read"], again["version"]) == (first["read"], 1)
+    content = s3.get_object(Bucket="cubes", Key=again["table"].removeprefix("s3://cubes/"))["Body"].read()
+    assert sorted(pq.read_table(io.BytesIO(content)).to_pylist(), key=str) == at_once(service, tmp_path, 0, 1)
+    third = service.made(body)["result"]
+    assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
 
 
 def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -> None:

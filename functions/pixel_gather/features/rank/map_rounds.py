@@ -14,20 +14,20 @@ import msgspec
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.core.stores import ControlStore
 from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead
 from pixel_gather.tables.map_round import usd_of_round
 from pixel_gather.tables.map_tasks import (
     LOST,
     MOST_TRIES,
-    STATE,
     MapTask,
+    begin_round,
     commit_task,
     committed_tasks,
     read_sidecars,
     read_task,
     round_files,
-    write_tasks,
+    round_state,
 )
 
 
@@ -64,11 +64,11 @@ class MapState:
     """2 where the round reads again, one by one, the scenes whose worker was lost."""
 
     notes: list[str] = field(default_factory=list)
-    execution: str
-    """Name of the state machine's execution that works on it."""
-
     started_at: float
     """Seconds since 1970-01-01 UTC."""
+
+    seconds: float = 0.0
+    """From the start of the ranking until the round was begun."""
 
     usd: float = 0.0
     """Spent so far besides the requests for sources."""
@@ -78,26 +78,32 @@ type Measure = Callable[[Sequence[WantedRead], Callable[[RankedScene], None]], A
 """Measures scenes, and tells of each when it is done."""
 
 
-async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -> None:
-    """Cut what a round reads into tasks, and write its files. The state comes last.
+async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -> MapState:
+    """Cut what a round reads into tasks, and write its files, unless another call has begun the round.
 
-    The state's tasks are replaced. There are at most as many as scenes to read.
+    There are at most as many tasks as scenes to read. The last round of a ranking has none.
+
+    Returns:
+        The state of the round, which has its tasks. It may be that of the other call.
     """
-    edges = [len(state.wanted) * each // n_tasks for each in range(n_tasks + 1)]
+    edges = [len(state.wanted) * each // max(n_tasks, 1) for each in range(n_tasks + 1)]
     parts = [
         msgspec.msgpack.encode(
             [_Position(at, step, state.scenes[at]) for at, step in state.wanted[start:stop]]
         )
         for start, stop in pairwise(edges)
     ]
-    files = round_files(control, state.number)
-    state.tasks = await write_tasks(files, parts)
-    await files.put(STATE, msgspec.msgpack.encode(state))
+    content = await begin_round(
+        round_files(control, state.number),
+        parts,
+        lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
+    )
+    return msgspec.msgpack.decode(content, type=MapState)
 
 
 async def load_round(control: ControlStore, number: int) -> MapState:
     """Return the state that `write_round` wrote."""
-    return msgspec.msgpack.decode(await needed_file(round_files(control, number), STATE), type=MapState)
+    return msgspec.msgpack.decode(await round_state(round_files(control, number)), type=MapState)
 
 
 async def measure_task(

@@ -1,0 +1,654 @@
+"""Whole tables of a deployment in virtual time, with faults at random. A seed is a run, and gives it again.
+
+Users ask for tables of the same points on images, beside each other. Executions begin, workers measure
+images, and a function decides after each round, on stores as in `faults.storm`. Steps are killed, or called
+again while the first call still runs. Workers are lost, or come late. Rounds that have ended are decided
+again at any later time. Images are replaced, cannot be read for a while, or only in part.
+
+In one run of three, each user makes the same table. In the others, users append lists that overlap to one
+table, again and again, and old versions are removed. In one run of four, somebody removes the tables, and
+they are made again.
+
+Each version has to hold what its images held, and to keep what a former one had read. No image of a table
+that is told to be done is missing, and none that a worker has read is told to be unread. In the end there are
+no more faults, and every table has to be made.
+"""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, Final, override
+from unittest.mock import patch
+
+import msgspec
+import numpy as np
+import xxhash
+
+from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once
+from handlers.deployment.report_spending import Spending
+from handlers.deployment.settings import Settings
+from handlers.tables import committed_tables, feature_steps, feature_table, image_worker
+from handlers.tables.feature_steps import FeatureSteps
+from handlers.tables.image_worker import ImageWorker
+from pixel_gather.core.errors import BusyError, SourceError, StoreError
+from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.features.points.measure_points import PointTable
+from pixel_gather.features.versions import compact_table
+from pixel_gather.tables import feature_rounds
+from pixel_gather.tables.base_table import MOST_TRIES, BaseTable
+from pixel_gather.tables.features import Features, Integers
+from pixel_gather.tables.image_work import key_of
+from pixel_gather.tables.map_tasks import MapTask
+from pixel_gather.tables.open_scene import ImagePlan
+from pixel_gather.tables.parts import ImageRecord, LineStatus, Measured, line_dtype
+from pixel_gather.tables.values import Values
+from support.fakes import FakeControl, FakeTable
+from support.lambda_functions import ENVIRONMENT
+from support.virtual_time import run_virtually
+
+_N_POINTS: Final = 3
+_IDS: Final = np.arange(1, _N_POINTS + 1)
+_POINTS: Final = {
+    "type": "FeatureCollection",
+    "features": [
+        {
+            "type": "Feature",
+            "id": int(id_),
+            "properties": {},
+            "geometry": {"type": "Point", "coordinates": [3.0 + id_, 50.0]},
+        }
+        for id_ in _IDS
+    ],
+}
+_N_IMAGES: Final = 8
+_LISTS: Final = ((0, 5), (3, _N_IMAGES), (0, _N_IMAGES))
+"""First image of each list, and the one after its last."""
+
+_APPENDED: Final = "points-all"
+_FAULTS_END_S: Final = 60.0
+_LONGEST_RUN_S: Final = 3600.0
+_LONGEST_IMAGE_S: Final = 60.0
+_MOST_CALLS: Final = 5
+_COLUMN: Final = "red"
+_SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a table, as its files tell of it."""
+
+    records: Mapping[str, ImageRecord]
+    """By key."""
+
+    values: Mapping[tuple[str, int], float]
+    """Of lines that are ok, by key of the image and id of the point."""
+
+
+@dataclass
+class World(Storm):
+    """One run: its stores, and the versions of its images."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    n_versions: Counter[str] = field(default_factory=Counter)
+    """Of each image."""
+
+    told: dict[str, Version] = field(default_factory=dict)
+    """The last version of each table."""
+
+    read: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    """Keys of images that workers have read, by table and round."""
+
+    removed_at: Mapping[str, int] = field(default_factory=dict)
+    """The version of each image when the tables were removed."""
+
+    ended: list[tuple[str, int]] = field(default_factory=list)
+    """Rounds that have ended, by table and number."""
+
+    done: list[tuple[str, range]] = field(default_factory=list)
+    """Tables that are told to be there, and the images that they were asked for."""
+
+    n_calls: int = 0
+    """Calls of the function that decides after each round."""
+
+    loses: float = field(init=False)
+    """Share of the tasks that no worker does in the first round, while there are faults."""
+
+    is_read: float = field(init=False)
+    """Share of the points that can be read on an image, while there are faults."""
+
+    def __post_init__(self) -> None:
+        """Open the stores."""
+        super().__post_init__()
+        self.loses = 0.4 if self.seed % 5 == 2 else 0.1
+        self.is_read = 0.6 if self.seed % 7 > 3 else 0.95
+        self.control = StormyBucket(storm=self, files=self.files, folder="control/")
+        self.results = StormyBucket(storm=self, files=self.files, folder="cubes/out/tables/")
+
+    @property
+    def appends(self) -> bool:
+        """Whether users append to one table."""
+        return self.seed % 3 > 0
+
+
+@dataclass
+class StormyBucket(StormyControl):
+    """Files in memory, with faults. ETags are of the content, as those of S3."""
+
+    @property
+    def prefix(self) -> str:
+        """What every key begins with."""
+        return self.folder
+
+    @override
+    async def put(self, key: str, content: bytes) -> None:
+        await self.storm.access(lambda: self._put(key, content))
+
+    async def get_with_etag(self, key: str) -> tuple[bytes, str] | None:
+        """Return a file and its ETag."""
+
+        def get() -> tuple[bytes, str] | None:
+            content = self.files.get(self.folder + key)
+            return None if content is None else (content, _etag(content))
+
+        return await self.storm.access(get)
+
+    async def put_if(self, key: str, content: bytes, *, etag: str | None) -> bool:
+        """Keep a file if it is as it was seen. Ask again if the answer is lost, as the program does."""
+
+        def put() -> bool:
+            there = self.files.get(self.folder + key)
+            if etag != (None if there is None else _etag(there)):
+                return False
+            self._put(key, content)
+            return True
+
+        return await self.storm.access(put)
+
+    @override
+    async def clear(self, is_done: Callable[[str], bool] = lambda _: True) -> None:
+        """Remove files, one after the other."""
+        for key in [key for key in await self.list_("") if is_done(key)]:
+            await self.storm.access(partial(self.files.pop, self.folder + key, None))
+
+    @override
+    async def put_new(self, key: str, content: bytes) -> bool:
+        return await self.put_if(key, content, etag=None)
+
+    def _put(self, key: str, content: bytes) -> None:
+        at_once(FakeControl.put(self, key, content))
+        world, parts = self.storm, (self.folder + key).split("/")
+        assert isinstance(world, World)
+        match parts:
+            case ["cubes", "out", "tables", name, "result.json"]:
+                check_result(world, name, json.loads(content))
+            case ["control", "tables", name, "rounds", number, "measured", _]:
+                records = map(ImageRecord.from_json, msgspec.msgpack.decode(content)[0])
+                read = {each.key for each in records if each.status == "ok"}
+                world.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
+
+
+def _etag(content: bytes) -> str:
+    return f'"{xxhash.xxh3_64(content).hexdigest()}"'
+
+
+@dataclass
+class SimulatedDeployment:
+    """The part of a `Deployment` that tables use."""
+
+    world: World
+    settings: Settings = _SETTINGS
+    objects: Any = None
+    limiter: Any = None
+
+    @property
+    def results(self) -> StormyBucket:
+        """Tables."""
+        return self.world.results
+
+    @property
+    def summaries(self) -> StormyBucket:
+        """Files of the control bucket."""
+        return self.world.control
+
+    def table_files(self, name: str, *, may_list: bool = True) -> StormyBucket:
+        """Return the control files of a table."""
+        del may_list
+        return self.world.control.below(f"tables/{name}")
+
+    async def why_halted(self) -> str | None:
+        """Nothing is halted."""
+        return None
+
+
+@dataclass
+class SimulatedWork:
+    """Measures points: an `ImageWork`."""
+
+    world: World
+    columns: tuple[str, ...] = (_COLUMN,)
+
+    async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
+        """Return the lines of an image as it is now. Perhaps some of its points cannot be read."""
+        assert members is None
+        world, href = self.world, _href_of(row)
+        cost.requests += 1
+        version, chance = world.n_versions[href], world.chance.random
+        await asyncio.sleep(chance() * (2 if chance() < 0.9 or world.has_calmed else 90))
+        if world.has_calmed:
+            is_read = np.ones(_N_POINTS, bool)
+        elif chance() < 0.15:
+            raise SourceError("it did not answer", href=href, status=Status.TIMED_OUT)
+        else:
+            is_read = np.array([chance() < world.is_read for _ in _IDS])
+        lines = np.zeros(_N_POINTS, line_dtype(self.columns))
+        lines["feature"] = np.arange(_N_POINTS)
+        lines["status"] = np.where(is_read, LineStatus.OK, LineStatus.TIMED_OUT)
+        lines["reason"] = np.where(is_read, -1, 0)
+        lines["v0"] = np.where(is_read, [_value(href, version, id_) for id_ in _IDS.tolist()], np.nan)
+        lines["valid"] = is_read
+        record = ImageRecord(
+            number=0,
+            scene=href,
+            time_us=row.time_us,
+            hrefs=(href,),
+            etags=(str(version),),
+            reasons=() if is_read.all() else ("its tile did not answer",),
+            n_lines=len(lines),
+        )
+        return Measured(record, lines)
+
+    async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
+        """Return what an image would take. Some say more than others, and some cannot be opened now."""
+        del row, members, cost
+        await asyncio.sleep(self.world.chance.random())
+        if not self.world.has_calmed and self.world.chance.random() < 0.1:
+            raise SourceError("it did not answer", href="", status=Status.TIMED_OUT)
+        n = self.world.chance.randint(1, 6)
+        return ImagePlan(n_lines=n, n_tiles=1, n_requests=1, nbytes=1, decoded_nbytes=1)
+
+
+def _value(href: str, version: int, id_: int) -> float:
+    """Return what a version of an image holds at a point."""
+    return int(href.rpartition("/")[2].partition(".")[0]) * 1000.0 + version * 10 + int(id_)
+
+
+def _href_of(row: CubeRow) -> str:
+    (source,) = row.sources
+    assert source is not None
+    return source.href
+
+
+def _href(number: int) -> str:
+    return f"s3://sources/{number}.tif"
+
+
+def _rows_of(images: range) -> list[CubeRow]:
+    return [CubeRow(time_us=n * 1_000_000, sources=(Source(href=_href(n)),)) for n in images]
+
+
+def check_result(world: World, name: str, result: Mapping[str, Any]) -> None:
+    """Check a version of a table when it is committed, or the copy that marks an append as done.
+
+    Raises:
+        BrokenPromiseError: It is wrong, or it lacks what a former version had.
+    """
+    if result["name"] != name:
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        for key, beside in (("table", ""), ("features_table", ".features"), ("images_table", ".images")):
+            content = world.files.get(result[key].removeprefix("s3://"))
+            if content is None:
+                raise BrokenPromiseError(f"{name} has no {key}")
+            path.with_name(f"table{beside}.parquet").write_bytes(content)
+        try:
+            table = BaseTable.open_(path)
+        except StoreError as error:
+            raise BrokenPromiseError(f"{name}: {error}") from error
+        version = _version_of(table, Path(folder))
+    before = world.told.get(name)
+    if not world.appends and any(
+        int(each.etags[0] or 0) < world.removed_at.get(each.scene, 0)
+        for each in version.records.values()
+        if each.status == "ok"
+    ):
+        raise BrokenPromiseError(f"{name} was removed, and has what was read before")
+    if before is not None:
+        if not world.appends:
+            raise BrokenPromiseError(f"{name} was written twice")
+        _check_kept(before, version)
+        if before == version:
+            raise BrokenPromiseError(f"{name} was written again, and nothing is new")
+    n_failed = sum(each.status != "ok" for each in version.records.values())
+    told = result["scenes"], result["failed"], result["lines"]
+    if told != (len(version.records), n_failed, table.receipt["lines"]):
+        raise BrokenPromiseError(f"{name} tells of {told}")
+    world.told[name] = version
+
+
+def _version_of(table: BaseTable, folder: Path) -> Version:
+    """Return what a table holds, and compare it with its images."""
+    at = {each.number: index for index, each in enumerate(table.records)}
+    lines = table.lines(folder / "lines", _IDS, at=at, reasons={}, pieces={})
+    values: dict[tuple[str, int], float] = {}
+    seen: set[tuple[str, int]] = set()
+    for line in lines:
+        record, id_ = table.records[line["image"]], int(_IDS[line["feature"]])
+        pair = (record.key, id_)
+        if pair in seen:
+            raise BrokenPromiseError(f"point {id_} has two lines of {record.scene}")
+        seen.add(pair)
+        if line["status"] == LineStatus.OK:
+            values[pair] = float(line["v0"])
+            if values[pair] != _value(record.scene, int(record.etags[0] or -1), id_):
+                raise BrokenPromiseError(f"point {id_} has the value of another version of {record.scene}")
+        elif not np.isnan(line["v0"]):
+            raise BrokenPromiseError(f"point {id_} was not read on {record.scene}, and has a value")
+    records = {each.key: each for each in table.records}
+    if len(records) < len(table.records):
+        raise BrokenPromiseError("an image is there twice")
+    for record in table.records:
+        n_unread = _N_POINTS - sum((record.key, int(id_)) in values for id_ in _IDS)
+        if record.status == "ok" and n_unread != record.n_unread:
+            raise BrokenPromiseError(f"{record.scene} lacks {n_unread} lines, and tells of {record.n_unread}")
+    return Version(records, values)
+
+
+def _check_kept(before: Version, after: Version) -> None:
+    """Check that nothing that was read is lost, and that no value changes but of an image made whole."""
+    if missing := before.records.keys() - after.records.keys():
+        raise BrokenPromiseError(f"{len(missing)} images of a former version are missing")
+    for pair, value in before.values.items():
+        was, now = before.records[pair[0]], after.records[pair[0]]
+        if pair not in after.values:
+            raise BrokenPromiseError(f"a value of {was.scene} is lost")
+        if after.values[pair] != value and not (now.is_whole and not was.is_whole):
+            raise BrokenPromiseError(f"a value of {was.scene} has changed")
+
+
+@dataclass
+class Run:
+    """The actors of one run."""
+
+    world: World
+
+    @property
+    def steps(self) -> FeatureSteps:
+        """The function that plans, as a fresh process."""
+        return FeatureSteps(SimulatedDeployment(self.world))  # type: ignore[arg-type] # what tables use
+
+    def _chance(self) -> float:
+        return 1.0 if self.world.has_calmed else self.world.chance.random()
+
+    async def execution(self, name: str, number: int) -> None:
+        """Make a table of a list, as the state machine does."""
+        images = range(*_LISTS[number])
+        given: dict[str, Any] = {"points": _POINTS, "by": _COLUMN, "sources": [_href(n) for n in images]}
+        if self.world.appends:
+            given["append_to"] = _APPENDED
+        verdict = await self._until_done(lambda: self.steps.begin(given, execution=name, left_s=900.0))
+        await self._go_on(verdict)
+        self.check_done(verdict, images)
+
+    async def _go_on(self, verdict: dict[str, Any]) -> None:
+        """Run rounds until the table is complete."""
+        while verdict["verdict"] == "planned":
+            gather = verdict["gather"]
+            await self._map(gather, verdict["manifest"]["key"])
+            table, _, number = gather.rpartition("/")
+            self.world.ended.append((table, int(number)))
+            verdict |= await self._until_done(self._after(table, int(number)))
+
+    def _after(self, table: str, number: int) -> Callable[[], Any]:
+        """Return the step after a round. It counts all that workers had read when it began."""
+
+        async def step() -> dict[str, Any]:
+            self.world.n_calls += 1
+            execution = f"call-{self.world.n_calls}"
+            there = _keys_read(self.world, table, number)
+            verdict = await self.steps.after(table, number, execution=execution)
+            if self.world.broken is not None:  # a call that was killed has found it
+                raise self.world.broken
+            if verdict["verdict"] == "complete" and verdict["result"]["job"] == execution:
+                records = self.world.told[verdict["result"]["name"]].records
+                if lost := [records[key].scene for key in there if records[key].status != "ok"]:
+                    raise BrokenPromiseError(f"{lost} were read, and are told to be unread")
+            return verdict
+
+        return step
+
+    async def _map(self, gather: str, key: str) -> None:
+        """Let a worker do each task of a round. Some are lost."""
+        content = None
+        while content is None:
+            with suppress(StoreError):
+                content = await StormyControl(storm=self.world, files=self.world.files).get(key)
+        tasks = [MapTask(**task) for item in json.loads(content) for task in item]
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(self._task(gather, task))
+
+    async def _task(self, gather: str, task: MapTask) -> None:
+        """Start workers for a task until one is done; at most two, one after the other or at once."""
+        if self._chance() < self.world.loses:
+            return  # the map has lost it
+        tries = [asyncio.create_task(self.worker(gather, task)) for _ in range(1 + (self._chance() < 0.2))]
+        if self._chance() < 0.15:
+            await asyncio.sleep(self.world.chance.random() * 5)
+            tries[0].cancel()
+        await self._ended(tries)
+        if all(each.cancelled() or each.exception() for each in tries):
+            await self._ended([asyncio.create_task(self.worker(gather, task))])
+
+    async def _ended(self, workers: Sequence[asyncio.Task[None]]) -> None:
+        for each in await asyncio.gather(*workers, return_exceptions=True):
+            if isinstance(each, Exception) and not isinstance(each, StoreError | TimeoutError):
+                raise BrokenPromiseError(f"a worker ended with {each!r}") from each
+
+    async def worker(self, gather: str, task: MapTask) -> None:
+        """Measure the images of a task."""
+        name, _, number = gather.rpartition("/")
+        worker = ImageWorker(SimulatedDeployment(self.world))  # type: ignore[arg-type] # what tables use
+        await worker.measure(name, int(number), task, longest_s=_LONGEST_IMAGE_S, spent=Spending())
+
+    async def _until_done(self, step: Callable[[], Any]) -> dict[str, Any]:
+        """Call a step until it answers. A call may be killed, or run on beside the next one."""
+        for _ in range(_MOST_CALLS if not self.world.has_calmed else 50):
+            calls = [asyncio.create_task(step())]
+            if self._chance() < 0.15:
+                await asyncio.sleep(self.world.chance.random() * 3)
+                if self._chance() < 0.5:
+                    calls[0].cancel()
+                else:
+                    calls.append(asyncio.create_task(step()))
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            for each in answers:
+                if isinstance(each, dict):
+                    answer: dict[str, Any] = json.loads(json.dumps(each))
+                    return answer
+                expected = StoreError, BusyError, TimeoutError, SourceError, asyncio.CancelledError
+                if not isinstance(each, expected):
+                    raise BrokenPromiseError(f"a step ended with {each!r}") from each
+            await asyncio.sleep(self.world.chance.random())
+        if self.world.has_calmed:
+            raise BrokenPromiseError(f"without faults a step does not end: {answers[-1]!r}")
+        raise StoreError("the step failed again and again")
+
+    def check_done(self, verdict: Mapping[str, Any], images: range) -> None:
+        """Check that a table that is told to be complete has all images.
+
+        Raises:
+            BrokenPromiseError: It lacks some.
+        """
+        table = verdict["result"]["name"]
+        there = self.world.told.get(table)
+        keys = {key_of(row): row for row in _rows_of(images)}
+        missing = keys if there is None else keys.keys() - there.records.keys()
+        if missing:
+            raise BrokenPromiseError(f"{table} is told to be done, and lacks {len(missing)} images")
+
+    async def user(self, number: int) -> None:
+        """Ask for a table, and again if it fails."""
+        for at in range(3):
+            with suppress(StoreError):
+                await self.execution(f"e{number}-{at}", self._list_of(number))
+                if self._chance() < 0.5:
+                    return
+            await asyncio.sleep(self.world.chance.random() * 10)
+
+    def _list_of(self, number: int) -> int:
+        return number % len(_LISTS) if self.world.appends else 2
+
+    async def redriver(self) -> None:
+        """Call steps of rounds again that have ended, at any later time."""
+        while not self.world.has_calmed:
+            await asyncio.sleep(self.world.chance.random() * 20)
+            if self._chance() < 0.2 and self.world.appends:
+                with suppress(StoreError):
+                    await compact_table._compacted(self.world.results.below(_APPENDED))  # type: ignore[arg-type] # as above
+            elif self.world.ended:
+                table, number = self.world.chance.choice(self.world.ended)
+                with suppress(StoreError, TimeoutError):
+                    await self._go_on(await self._after(table, number)())
+
+
+def _remove_tables(world: World) -> None:
+    """Remove every table that was made. Control files stay. Images are replaced, as that is why."""
+    for name in world.told:
+        for key in [key for key in world.files if key.startswith(f"{world.results.folder}{name}/")]:
+            del world.files[key]
+    world.told.clear()
+    world.ended.clear()
+    world.n_versions.update(map(_href, range(_N_IMAGES)))
+    world.removed_at = dict(world.n_versions)
+
+
+def _keys_read(world: World, table: str, number: int) -> set[str]:
+    """Return the keys of images that workers have read, in a round and those that belong to it."""
+
+    def first_of(at: int) -> Any:
+        content = world.files.get(f"control/tables/{table}/rounds/{at}/state")
+        return None if content is None else msgspec.msgpack.decode(content)["first"]
+
+    first = first_of(number)
+    of_rounds = world.read.get(table, {}).items()
+    return set[str]().union(*(keys for at, keys in of_rounds if first is not None and first_of(at) == first))
+
+
+async def _vandal(world: World) -> None:
+    """Replace images now and then."""
+    while not world.has_calmed:
+        await asyncio.sleep(world.chance.random() * 10)
+        world.n_versions[_href(world.chance.randrange(_N_IMAGES))] += 1
+
+
+async def _everything(world: World) -> None:
+    run = Run(world)
+    if world.seed % 4 == 1:  # somebody removes what was made, and it is made again
+        async with asyncio.TaskGroup() as group:
+            for number in range(2):
+                group.create_task(run.user(number))
+        await world.all_arrived()
+        _remove_tables(world)
+        world.calms_at_s = asyncio.get_running_loop().time() + _FAULTS_END_S
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_vandal(world))
+        group.create_task(run.redriver())
+        for number in range(4):
+            group.create_task(run.user(number))
+    await world.all_arrived()
+    for at in range(MOST_TRIES + 1 if world.appends else 1):
+        await run.execution(f"last-{at}", 2)
+    await world.all_arrived()
+    table = world.told[_APPENDED] if world.appends else next(iter(world.told.values()))
+    for record in table.records.values() if world.appends else ():
+        if not record.is_whole and record.tries < MOST_TRIES:
+            raise BrokenPromiseError(f"{record.scene} was never read again")
+
+
+def simulate(seed: int) -> World:
+    """Make tables by several users, and check the promise.
+
+    Raises:
+        BrokenPromiseError: A table was wrong, or did not end.
+    """
+    world = World(seed)
+
+    async def everything() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of actors that were stopped
+        async with asyncio.timeout(_LONGEST_RUN_S):
+            await _everything(world)
+
+    random.seed(seed)
+    try:
+        with _of_this_run(world):
+            run_virtually(everything())
+    except* BrokenPromiseError as group:
+        raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
+    if world.broken is not None:
+        raise BrokenPromiseError(f"seed {seed}: {world.broken}") from world.broken
+    return world
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+@contextmanager
+def _of_this_run(world: World) -> Iterator[None]:
+    """Let the program's steps use the stores, the images and the time of a run."""
+
+    @asynccontextmanager
+    async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
+        hrefs = request.sources.hrefs
+        images = range(_number(hrefs[0]), _number(hrefs[-1]) + 1)
+        await asyncio.sleep(world.chance.random())
+        digest = f"{images.start}-{images.stop}".ljust(64, "x")
+        yield FakeTable(_rows_of(images), has_time=True, digest=digest)
+
+    @asynccontextmanager
+    async def open_reader(*_: Any) -> AsyncIterator[None]:
+        yield None
+
+    @contextmanager
+    def opened(_kind: Any, features: Features, _values: Values, _access: Any) -> Iterator[SimulatedWork]:
+        assert len(features) == _N_POINTS
+        yield SimulatedWork(world)
+
+    async def copied(_tables: Any, href: str, to: Path) -> None:
+        content = await world.access(lambda: world.files.get(href.removeprefix("s3://")))
+        if content is None:
+            raise StoreError(f"{href} is missing")
+        to.write_bytes(content)  # noqa: ASYNC240 # on the loop, so that a seed is always the same run
+
+    async def in_thread[T](work: Callable[..., T], *arguments: Any, **more: Any) -> T:
+        await asyncio.sleep(world.chance.random() ** 3)
+        done = work(*arguments, **more)
+        return await done if asyncio.iscoroutine(done) else done
+
+    clock = SimpleNamespace(time=world.now, monotonic=lambda: asyncio.get_running_loop().time())
+    with (
+        patch.object(feature_table, "open_table", open_list),
+        patch.object(feature_table, "open_reader", open_reader),
+        patch.object(image_worker, "open_reader", open_reader),
+        patch.object(PointTable, "opened", opened),
+        patch.object(committed_tables.CommittedTables, "_copy", copied),
+        patch.object(feature_steps, "_LINES_PER_TASK", 5),
+        patch.object(feature_steps, "time", clock),
+        patch.object(feature_rounds, "time", clock),
+        patch.object(asyncio, "to_thread", in_thread),
+    ):
+        yield
+
+
+def _number(href: str) -> int:
+    return int(href.rpartition("/")[2].partition(".")[0])
