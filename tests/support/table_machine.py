@@ -121,7 +121,7 @@ class TableMachine:
 
     def _child(self, verdict: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         name, _, number = verdict["gather"].rpartition("/")
-        key = f"tables/{name}/rounds/{number}/{tasks[0]['scenes']}"
+        key = f"tables/{name}/rounds/{number}/{tasks[0]['scenes_key']}"
         scenes = self.s3.get_object(Bucket="control", Key=key)["Body"].read()
         content = scenes[tasks[0]["start"] : tasks[0]["stop"]]
         if not any(name.encode() in content for name in self.poison):

@@ -1,7 +1,7 @@
 """Verdicts on a table: that it is complete, or that a round runs whose manifest was written."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,7 @@ from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.tables.map_round import MapRound
-from pixel_gather.tables.map_tasks import MapTask, missing_tasks, round_files
+from pixel_gather.tables.map_tasks import RoundState, missing_tasks, round_files
 
 _LATE_S: Final = 840
 """Longest time of a second try."""
@@ -23,14 +23,12 @@ async def find_complete(deployment: Deployment, name: str) -> dict[str, Any] | N
     return None if content is None else {"verdict": "complete", "result": json.loads(content)}
 
 
-async def begin_round(
+async def run_round(
     deployment: Deployment,
     name: str,
-    number: int,
-    tasks: Sequence[MapTask],
+    state: RoundState,
     planned: MapRound,
     *,
-    is_first: bool,
     execution: str,
     told: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -39,10 +37,8 @@ async def begin_round(
     Args:
         deployment: The stores.
         name: Of the table.
-        number: Of the round.
-        tasks: Of the round.
+        state: Of the round.
         planned: How the map runs it.
-        is_first: Whether it is the table's first round.
         execution: Name of the state machine's execution.
         told: For the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``, the
             forecast until its end.
@@ -51,16 +47,16 @@ async def begin_round(
         BudgetError: The month's budget is spent. A table that has begun goes on with one worker.
     """
     halted = await deployment.why_halted()
-    if halted is not None and is_first:
+    if halted is not None and state.number == state.first:
         raise BudgetError(halted)
     n_workers = planned.n_workers if halted is None else 1
     files = deployment.table_files(name)
-    missing = await missing_tasks(tasks, round_files(files, number))
-    key = manifest_key(f"{execution} {number}")
+    missing = await missing_tasks(state.tasks, round_files(files, state.number))
+    key = manifest_key(f"{execution} {state.number}")
     await files.put(key, msgspec.json.encode([[task] for task in missing]))  # each is a child of the map
     summary = {
         "name": name,
-        "round": number + 1,
+        "round": state.number - state.first + 1,
         "n_tasks": len(missing),
         "seconds": planned.seconds,
         **told,
@@ -68,7 +64,7 @@ async def begin_round(
     await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
     return {
         "verdict": "planned",
-        "gather": f"{name}/{number}",
+        "gather": f"{name}/{state.number}",
         "execution": execution,
         "manifest": {"bucket": deployment.settings.control_bucket, "key": files.prefix + key},
         "workers": n_workers,

@@ -23,7 +23,6 @@ from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from handlers.rank.routes import ROUTES
-from pixel_gather.core.stores import needed_file
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
 from pixel_gather.features.rank.rounds import RankedScene
 from pixel_gather.features.rank.scenes import list_scenes
@@ -122,8 +121,10 @@ class RankService(Struct, frozen=True):
         if line["state"] != "succeeded":
             return line, HTTPStatus.ACCEPTED
         result = executions.table(line["id"])["result"]
-        answer = needed_file(self.deployment.results.below(result["name"]), "answer.json")
-        return json.loads(self.deployment.run(answer)), HTTPStatus.OK
+        answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
+        if answer is None:  # somebody has removed the ranking
+            return executions.submit(given, name=name, again=True), HTTPStatus.ACCEPTED
+        return json.loads(answer), HTTPStatus.OK
 
 
 def _forecast_check(asked: AdmittedRanking, n_scenes: int) -> Callable[[RoundForecast], None]:

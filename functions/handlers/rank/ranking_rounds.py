@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from handlers.deployment.admit_request import open_table
-from handlers.deployment.map_verdict import begin_round, find_complete
+from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, add_places, open_ranker_with_kept
@@ -34,7 +34,7 @@ from pixel_gather.features.rank.rounds import NothingKept, Rounds, WantedRead, b
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
-from pixel_gather.tables.map_tasks import last_round
+from pixel_gather.tables.map_tasks import keep_result, last_round, result_of
 
 _MOST_SCENES: Final = 100_000
 """In one ranking. Its state is in the memory of one function."""
@@ -69,13 +69,20 @@ class RankingRounds(Struct, frozen=True):
                 )
             scenes, notes, digest = list_scenes(table, asked.request), list(table.notes), table.digest
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
+        files = self.deployment.table_files(name)
+        last = await last_round(files)
+        former = None if last is None else await load_round(files, last)
+        was_written = former is not None and await result_of(former, files) is not None
         if (found := await find_complete(self.deployment, name)) is not None:
             return found
-        files = self.deployment.table_files(name)
-        if (last := await last_round(files)) is not None:  # of an attempt that failed
-            return await self._run(name, await load_round(files, last), asked, execution)
+        if former is not None and not was_written:  # an attempt has failed
+            return await self._run(name, former, asked, execution)
+        # If a result was noted and no ranking is there, it was removed. It is made of new rounds.
+        number = 0 if former is None else former.number + 1
         await files.put("request.json", json.dumps(given).encode())
-        state = MapState(scenes=begun(scenes), notes=notes, started_at=time.time())
+        state = MapState(
+            number=number, first=number, scenes=begun(scenes), notes=notes, started_at=time.time()
+        )
         async with open_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
         ) as ranker:
@@ -104,13 +111,16 @@ class RankingRounds(Struct, frozen=True):
     async def _go_on(
         self, name: str, state: MapState, asked: AdmittedRanking, execution: str
     ) -> dict[str, Any]:
-        """Begin the round that a state wants. It has no tasks if the state wants nothing or too much."""
+        """Begin the round that a state wants.
+
+        It has no tasks if nothing is wanted, or if it would cost more than limits.usd.
+        """
         n_tasks = 0
         if state.wanted:
             is_lost = state.n_tries > 1
             planned = self._map_round(state, n_tasks=len(state.wanted) if is_lost else None)
             n_tasks, most, spent = planned.n_tasks, asked.limits.usd, _spent_usd(state)
-            if state.number > 0 and not is_lost and most is not None and spent + planned.usd > most:
+            if state.number > state.first and not is_lost and most is not None and spent + planned.usd > most:
                 state.notes.append(
                     f"limits.usd: {len(state.wanted):,} scenes were not read finer, as that would cost about "
                     f"${planned.usd:.4f} more than the ${spent:.4f} so far; their ranks are open"
@@ -145,16 +155,7 @@ class RankingRounds(Struct, frozen=True):
             "n_wanted": len(state.wanted),
             "usd": _spent_usd(state) + planned.usd,
         }
-        return await begin_round(
-            self.deployment,
-            name,
-            state.number,
-            state.tasks,
-            planned,
-            is_first=state.number == 0,
-            execution=execution,
-            told=told,
-        )
+        return await run_round(self.deployment, name, state, planned, execution=execution, told=told)
 
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete.
@@ -177,7 +178,7 @@ class RankingRounds(Struct, frozen=True):
         result = table["totals"] | {
             "kind": "ranking",
             "name": name,
-            "rounds": state.number,
+            "rounds": state.number - state.first,
             "table": f"{place}/ranking.json",
             "parquet": f"{place}/ranking.parquet",
         }
@@ -187,6 +188,7 @@ class RankingRounds(Struct, frozen=True):
         answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
         await files.put("result.json", json.dumps(result).encode())
+        await keep_result(state, self.deployment.table_files(name), result)
         return {"verdict": "complete", "result": result}
 
 

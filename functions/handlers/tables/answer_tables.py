@@ -6,6 +6,7 @@ The other routes list, describe, stop and redrive tables, large rankings among t
 import asyncio
 import hashlib
 import json
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from copy import replace
 from functools import cache
@@ -28,7 +29,6 @@ from handlers.tables.routes import ROUTES
 from handlers.tables.series_request import DrillQuery, body_of_query, table_of_series
 from handlers.tables.table_request import admit_table
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, SourceError
-from pixel_gather.core.stores import needed_file
 from pixel_gather.io.aws.executions import Executions
 
 _TO_ANSWER_S: Final = 3.0
@@ -36,6 +36,8 @@ _TO_NAME_S: Final = 5.0
 """For the list of files that take too long to read at once."""
 
 _DIGEST_LETTERS: Final = 32
+_APPENDED_AGAIN_S: Final = 3600
+"""A list that takes too long to read before the answer is appended once in so many seconds."""
 
 
 class NamedTable(Struct, frozen=True):
@@ -43,7 +45,10 @@ class NamedTable(Struct, frozen=True):
 
     name: str
     again: bool
-    """Whether to make it although it was made: it was removed, or its list may have grown."""
+    """Whether to start it though an earlier attempt has succeeded, as its table is not there."""
+
+    job: str | None = None
+    """The execution that has written the table, if it is there."""
 
 
 class TableService(Struct, frozen=True):
@@ -69,12 +74,15 @@ class TableService(Struct, frozen=True):
                 open_feature_table(asked, self.deployment, left_s=left_s) as opened,
             ):
                 committed = await CommittedTables(self.deployment).find(asked.append_to or opened.name)
-                return NamedTable(opened.name, again=committed is None)
+                job = None if committed is None else committed.result.get("job")
+                return NamedTable(opened.name, again=committed is None, job=job)
         except TimeoutError:
             content = json.dumps(given, sort_keys=True)
             digest = hashlib.sha256(content.encode()).hexdigest()
             name = f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
-            return NamedTable(name, again=asked.append_to is not None)
+            if asked.append_to is not None:  # its list may have grown since it was appended
+                name += f"-{time.time() // _APPENDED_AGAIN_S:.0f}"
+            return NamedTable(name, again=False)
         except SourceError as error:
             raise RequestError(str(error), field="sources") from error
 
@@ -127,7 +135,10 @@ class TableService(Struct, frozen=True):
         line = executions.submit(given, name=named.name, again=named.again)
         if line["state"] != "succeeded":
             return line, HTTPStatus.ACCEPTED
-        return executions.table(line["id"]), HTTPStatus.OK
+        try:
+            return executions.table(named.job or line["id"]), HTTPStatus.OK
+        except GatherNotFoundError:  # the job was none of this state machine
+            return executions.table(line["id"]), HTTPStatus.OK
 
     def shown(self, id_: str, *, links_from: str) -> dict[str, Any]:
         """Describe a table; a large ranking with its rows once it is complete.
@@ -144,8 +155,12 @@ class TableService(Struct, frozen=True):
             document = executions.table(found.result["job"])
         result = document["result"]
         if result is not None and result["kind"] == RANKING:
-            answer = needed_file(self.deployment.results.below(result["name"]), "answer.json")
-            document["ranking"] = json.loads(self.deployment.run(answer))
+            answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
+            if answer is None:
+                raise GatherNotFoundError(
+                    f"the files of the ranking {id_} were removed: send its request again to make it anew"
+                )
+            document["ranking"] = json.loads(answer)
         return document
 
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from handlers.deployment.map_verdict import begin_round
+from handlers.deployment.map_verdict import run_round
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import TABLE, CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
 from handlers.tables.table_request import AdmittedTable, admit_table, kind_of_receipt
-from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.errors import BudgetError, StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.search_criteria import NoSceneError
@@ -28,20 +28,18 @@ from pixel_gather.core.time_range import format_moment
 from pixel_gather.tables.feature_rounds import (
     FeatureState,
     TaskImage,
-    keep_result,
     load_round,
     lost_images,
     lost_record,
     measured_parts,
     next_round,
-    result_of,
     write_round,
 )
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
-from pixel_gather.tables.map_tasks import MOST_TRIES, last_round
+from pixel_gather.tables.map_tasks import MOST_TRIES, keep_result, last_round, result_of
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_limits import TableLimits
@@ -106,17 +104,22 @@ class FeatureSteps(Struct, frozen=True):
         async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
             name = opened.name
             files = self.deployment.table_files(name)
-            if asked.append_to is None and (written := await self._written(name)) is not None:
-                return _complete(written)
             last = await last_round(files)
             begun = None if last is None else await load_round(files, last)
             result = None if begun is None else await result_of(begun, files)
-            if result is not None and opened.base is not None:
+            written = await self._written(asked.append_to or name)  # after the look at the result
+            if asked.append_to is None and written is not None:
+                if begun is not None and result is None:  # a call was killed before it noted the result
+                    await keep_result(begun, files, written)
+                return _complete(written)
+            if opened.base is None and written is not None:
+                raise StoreError("another call has made the table meanwhile: try again")
+            if opened.base is not None and result is not None:
                 return _complete(result)
             await self._write_inputs(name, opened, given, files)
             if begun is not None and result is None:  # an attempt has failed
                 return await self._planned(name, begun, execution)
-            # Former rounds, if there are some, have ended with a table that is not there: it was removed.
+            # If a result was noted and no table is there, it was removed. It is made of new rounds.
             plan, planned = await self.plan(opened, asked.limits)
             state = _first_state(opened, plan, number=0 if begun is None else begun.number + 1)
             if opened.base is not None:
@@ -129,8 +132,8 @@ class FeatureSteps(Struct, frozen=True):
             ]
         if not images:
             return _complete(await self._write(name, state, [], execution))
-        state = await write_round(state, images, files, n_tasks=planned.n_tasks)
-        return await self._planned(name, state, execution)
+        begun = _same_table(state, await write_round(state, images, files, n_tasks=planned.n_tasks))
+        return await self._planned(name, begun, execution)
 
     async def plan(self, opened: FeatureTable, limits: TableLimits) -> tuple[TablePlan, MapRound]:
         """Return what a table would take, and how the map would make it.
@@ -166,10 +169,11 @@ class FeatureSteps(Struct, frozen=True):
         if (result := await result_of(state, files)) is not None:
             return _complete(result)
         written = await self._written(name) if state.append_to is None else None
-        if written is None:  # else by a call that was killed then
+        if written is None:  # else a call wrote it, and was killed before it noted that
             lost = await lost_images(state, files)
             if lost and state.n_tries < MOST_TRIES:
                 again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
+                _same_table(state, again)
                 return await self._planned(name, again, execution)
             written = await self._write(name, state, lost, execution)
         await keep_result(state, files, written)
@@ -207,16 +211,7 @@ class FeatureSteps(Struct, frozen=True):
     async def _planned(self, name: str, state: FeatureState, execution: str) -> dict[str, Any]:
         planned = _map_round(state, self._most_workers)
         told = {"n_scenes": state.n_images, "n_wanted": state.n_wanted, "usd": planned.usd}
-        return await begin_round(
-            self.deployment,
-            name,
-            state.number,
-            state.tasks,
-            planned,
-            is_first=state.number == state.first,
-            execution=execution,
-            told=told,
-        )
+        return await run_round(self.deployment, name, state, planned, execution=execution, told=told)
 
     async def _write(
         self, name: str, state: FeatureState, lost: list[TaskImage], execution: str
@@ -239,6 +234,11 @@ class FeatureSteps(Struct, frozen=True):
                     record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
                     parts.write(record, NO_LINES)
             records = parts.records.values()
+            if state.n_wanted and len(records) < state.n_near:
+                raise StoreError(
+                    f"{counted(state.n_near - len(records), 'image')} of the table cannot be found in its "
+                    "control files, as some of these have expired: ask for the table again after a month"
+                )
             n_requests = sum(each.n_requests for each in records)
             told = {
                 "kind": state.about["request"]["kind"],
@@ -279,6 +279,10 @@ class FeatureSteps(Struct, frozen=True):
             path, version = own / TABLE, 1 if committed is None else committed.version + 1
             about, of_features = {**state.about, "appends": version - 1}, side_path(path, "features")
             if base is None:
+                if state.has_base:
+                    raise StoreError(
+                        "the table was removed while images were appended: send the request again"
+                    )
                 await tables.copy_features(name, of_features)
                 features_digest = digest_of_path(of_features)
             else:
@@ -316,6 +320,17 @@ class FeatureSteps(Struct, frozen=True):
             shutil.rmtree(own)
 
 
+def _same_table(ours: FeatureState, begun: FeatureState) -> FeatureState:
+    """Return the state of a round, which may be that of another call.
+
+    Raises:
+        StoreError: Its round is one of a table that was removed.
+    """
+    if begun.first != ours.first:
+        raise StoreError("another call has begun this round for a table that was removed: try again")
+    return begun
+
+
 def _complete(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"verdict": "complete", "result": dict(result)}
 
@@ -342,6 +357,7 @@ def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int) -> Featu
         notes=[*opened.table.notes, *opened.features.notes],
         forecast=plan.forecast,
         append_to=opened.asked.append_to,
+        has_base=opened.base is not None,
     )
 
 

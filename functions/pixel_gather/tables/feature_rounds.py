@@ -5,14 +5,13 @@ its task and commits their lines. Then one function puts the lines together as a
 """
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from copy import replace
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,9 +29,10 @@ from pixel_gather.tables.map_tasks import (
     MOST_TRIES,
     MapTask,
     begin_round,
-    begun_round,
     commit_task,
     committed_tasks,
+    find_round,
+    missing_tasks,
     read_sidecars,
     read_task,
     round_files,
@@ -103,17 +103,21 @@ class FeatureState:
     append_to: str | None = None
     """The table that is appended to."""
 
+    has_base: bool = False
+    """Whether that table was there."""
+
     tries: dict[int, int] = field(default_factory=dict)
     """How often an image was read before, if it was, by its number."""
+
+    @property
+    def n_near(self) -> int:
+        """Images that are near a feature."""
+        return self.n_images - self.n_far
 
     @property
     def n_wanted(self) -> int:
         """Images that the round reads."""
         return sum(map(len, self.images))
-
-
-_RESULT: Final = "result.json"
-"""In the folder of the first round: what became of the table. It lasts longer than the table."""
 
 
 class MeasuredPart(Struct, frozen=True, kw_only=True):
@@ -147,17 +151,6 @@ async def write_round(
 async def load_round(control: ControlStore, number: int) -> FeatureState:
     """Return the state that `write_round` wrote."""
     return msgspec.msgpack.decode(await round_state(round_files(control, number)), type=FeatureState)
-
-
-async def keep_result(state: FeatureState, control: ControlStore, result: Mapping[str, Any]) -> None:
-    """Note that the table of some rounds is written."""
-    await round_files(control, state.first).put(_RESULT, json.dumps(result).encode())
-
-
-async def result_of(state: FeatureState, control: ControlStore) -> dict[str, Any] | None:
-    """Return the result of the table that was written of these rounds; None if none was."""
-    content = await round_files(control, state.first).get(_RESULT)
-    return None if content is None else json.loads(content)
 
 
 async def measure_task(
@@ -215,12 +208,12 @@ async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskIm
     """Return the images of a round's uncommitted tasks.
 
     Raises:
-        StoreError: No task was committed in any try. The workers probably cannot read at all.
+        StoreError: No task of any round was committed. The workers probably cannot read at all.
     """
     files = round_files(control, state.number)
-    done = await committed_tasks(files)
-    lost = [task for task in state.tasks if task.index not in done]
-    if state.n_tries == MOST_TRIES and not done and state.n_wanted == state.n_images - state.n_far:
+    lost = await missing_tasks(state.tasks, files)
+    are_all = len(lost) == len(state.tasks) and state.n_wanted == state.n_near
+    if are_all and state.n_tries == MOST_TRIES and not await _any_part(state, control):
         raise StoreError("every worker failed, so no image was read. Their log says why. Then ask again")
     found: list[TaskImage] = []
     for task in lost:
@@ -233,18 +226,21 @@ def next_round(state: FeatureState) -> FeatureState:
     return replace(state, number=state.number + 1, tasks=[], images=[], n_tries=state.n_tries + 1)
 
 
-async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIterator[MeasuredPart]:
+async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGenerator[MeasuredPart]:
     """Yield what the workers of all rounds of a table have committed, one task at a time.
 
-    Another call may have begun a round after that of the state, before a late worker has made it needless.
+    There may be a round after that of the state. Another call has begun it, if a task of this round was
+    committed late.
     """
     n_values = len(state.about["request"]["values"])
     for number in count(state.first):
         files = round_files(control, number)
-        if number > state.number and not await _is_of_table(state, files):
+        found = await find_round(files)
+        begun = None if found is None else msgspec.msgpack.decode(found, type=FeatureState)
+        if begun is None or begun.first != state.first:
             break
-        for index in sorted(await committed_tasks(files)):
-            (content,) = await read_sidecars(files, [index])
+        for task in await committed_tasks(begun.tasks, files):
+            (content,) = await read_sidecars(files, [task])
             part = msgspec.msgpack.decode(content, type=_Part)
             records = tuple(map(ImageRecord.from_json, part.records))
             lines = _cut(part.lines, line_dtype(state.columns), [each.n_lines for each in records])
@@ -253,10 +249,10 @@ async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncIte
             yield MeasuredPart(images=images, worker_s=part.worker_s)
 
 
-async def _is_of_table(state: FeatureState, files: ControlStore) -> bool:
-    """Return whether a round was begun, for the same attempt at a table as the state's."""
-    content = await begun_round(files)
-    return content is not None and msgspec.msgpack.decode(content, type=FeatureState).first == state.first
+async def _any_part(state: FeatureState, control: ControlStore) -> bool:
+    """Return whether a worker has committed a task in any round."""
+    async with aclosing(measured_parts(state, control)) as parts:
+        return await anext(parts, None) is not None
 
 
 def _cut(content: bytes, dtype: np.dtype[np.void], sizes: Sequence[int]) -> list[Lines]:

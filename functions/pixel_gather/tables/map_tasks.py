@@ -9,8 +9,10 @@ first counts for both, so a sidecar is always of the tasks of the state.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Final, Protocol
 
 import xxhash
 from msgspec import Struct
@@ -27,6 +29,9 @@ _STATE: Final = "state"
 """The file of a round that is written last. Who finds it finds the others."""
 
 _SIDECARS: Final = "measured"
+_RESULT: Final = "result.json"
+"""In the folder of a table's first round. It stays if somebody removes the table."""
+
 _AHEAD: Final = 32
 
 
@@ -42,8 +47,8 @@ class MapTask(Struct, frozen=True, kw_only=True):
     stop: int
     """The byte after the last."""
 
-    scenes: str
-    """Key of that file. It tells what is in it, so it is never written over with something else."""
+    scenes_key: str
+    """Key of that file. It tells what is in the file, and how it is cut. So nothing else is written there."""
 
 
 def round_files(control: ControlStore, number: int) -> ControlStore:
@@ -64,17 +69,18 @@ async def begin_round(
     Returns:
         The state of the round: of this call, or of the one that was first.
     """
-    whole = b"".join(parts)
-    key, tasks, stop = f"scenes-{xxhash.xxh3_128(whole).hexdigest()}", [], 0
-    for index, part in enumerate(parts):
-        tasks.append(MapTask(index=index, start=stop, stop=stop + len(part), scenes=key))
-        stop += len(part)
+    whole, edges = b"".join(parts), [0, *accumulate(map(len, parts))]
+    key = f"scenes-{xxhash.xxh3_128(json.dumps(edges).encode() + whole).hexdigest()}"
+    tasks = [
+        MapTask(index=index, start=start, stop=stop, scenes_key=key)
+        for index, (start, stop) in enumerate(pairwise(edges))
+    ]
     await files.put(key, whole)
     state = state_of(tasks)
     return state if await files.put_new(_STATE, state) else await round_state(files)
 
 
-async def begun_round(files: ControlStore) -> bytes | None:
+async def find_round(files: ControlStore) -> bytes | None:
     """Return the state of a round; None if it was not begun."""
     return await files.get(_STATE)
 
@@ -84,43 +90,73 @@ async def round_state(files: ControlStore) -> bytes:
     return await needed_file(files, _STATE)
 
 
+class RoundState(Protocol):
+    """What the states of the rounds of all kinds of tables have."""
+
+    number: int
+    """Of the round."""
+
+    tasks: list[MapTask]
+    first: int
+    """Number of the table's first round."""
+
+    started_at: float
+    """When the table was begun, in seconds since 1970-01-01 UTC."""
+
+
+async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:
+    """Note that the table of some rounds is written."""
+    content = {"started_at": state.started_at, "result": result}
+    await round_files(control, state.first).put(_RESULT, json.dumps(content).encode())
+
+
+async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] | None:
+    """Return the result of the table that was written of these rounds; None if none was."""
+    content = await round_files(control, state.first).get(_RESULT)
+    noted = {} if content is None else json.loads(content)
+    return noted["result"] if noted.get("started_at") == state.started_at else None
+
+
 async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
     """Return the scenes of a task; None if it is committed."""
-    if await files.get(_sidecar(task.index)) is not None:
+    if await files.get(_sidecar(task)) is not None:
         return None
     return await task_scenes(task, files)
 
 
 async def task_scenes(task: MapTask, files: ControlStore) -> bytes:
     """Return the scenes of a task, as `begin_round` took them."""
-    return await files.get_range(task.scenes, task.start, task.stop)
+    return await files.get_range(task.scenes_key, task.start, task.stop)
 
 
 async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> bool:
     """Commit a task by its sidecar. Return False if another worker has committed the task before."""
-    return await files.put_new(_sidecar(task.index), sidecar)
+    return await files.put_new(_sidecar(task), sidecar)
 
 
-async def read_sidecars(files: ControlStore, indexes: Iterable[int]) -> list[bytes]:
-    """Return the sidecars of committed tasks, in the order of their indexes."""
+async def read_sidecars(files: ControlStore, tasks: Iterable[MapTask]) -> list[bytes]:
+    """Return the sidecars of committed tasks, in the order of the tasks."""
     gate = asyncio.Semaphore(_AHEAD)
 
-    async def load(index: int) -> bytes:
+    async def load(task: MapTask) -> bytes:
         async with gate:
-            return await needed_file(files, _sidecar(index))
+            return await needed_file(files, _sidecar(task))
 
-    return list(await all_of(load(index) for index in sorted(indexes)))
-
-
-async def committed_tasks(files: ControlStore) -> frozenset[int]:
-    """Return the indexes of the tasks of a round that are committed."""
-    return frozenset(int(key.rpartition("/")[2]) for key in await files.list_(f"{_SIDECARS}/"))
+    return list(await all_of(load(task) for task in tasks))
 
 
-async def missing_tasks(tasks: Iterable[MapTask], files: ControlStore) -> list[MapTask]:
+async def committed_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[MapTask]:
+    """Return the tasks of a round that are committed, in their order."""
+    if not tasks:
+        return []
+    there = await files.list_(_sidecar(tasks[0]).rpartition("/")[0] + "/")
+    return [task for task in tasks if _sidecar(task) in there]
+
+
+async def missing_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[MapTask]:
     """Return the tasks of a round that are not committed."""
-    done = await committed_tasks(files)
-    return [task for task in tasks if task.index not in done]
+    done = await committed_tasks(tasks, files)
+    return [task for task in tasks if task not in done]
 
 
 async def last_round(control: ControlStore) -> int | None:
@@ -129,5 +165,5 @@ async def last_round(control: ControlStore) -> int | None:
     return max((int(parts[1]) for parts in written if parts[2:] == [_STATE]), default=None)
 
 
-def _sidecar(index: int) -> str:
-    return f"{_SIDECARS}/{index}"
+def _sidecar(task: MapTask) -> str:
+    return f"{_SIDECARS}/{task.scenes_key}/{task.index}"

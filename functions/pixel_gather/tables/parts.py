@@ -144,7 +144,7 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def worth(self) -> tuple[bool, int]:
-        """The more of it was read, the greater."""
+        """Greater if more of the image was read."""
         return self.status == "ok", -self.n_unread
 
     def with_cost(self, cost: Cost) -> dict[str, Any]:

@@ -280,6 +280,33 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
     assert "has spent its budget of the month" in other["cause"]
 
 
+def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
+    """Of new rounds. Until then, it says that its files are gone."""
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    _, line = service.ask(body)
+    _, first = service.show(line["id"])
+    s3, machine = service.machine.s3, service.machine
+    folder = f"out/tables/{first['result']['name']}/"
+    for each in s3.list_objects_v2(Bucket="cubes", Prefix=folder)["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=each["Key"])
+
+    code, gone = service.show(line["id"])
+    before = states(s3)
+    verdict = machine.run({"request": body, "execution": "b"})
+    code_again, again = service.show(line["id"])
+
+    assert (code, "were removed: send its request again" in gone["detail"]) == (404, True)
+    assert len(states(s3)) > len(before) > 0
+    assert (verdict["verdict"], verdict["result"]["failed"], code_again) == ("complete", 0, 200)
+    assert same(again["ranking"]["scenes"]) == same(first["ranking"]["scenes"])
+
+
+def states(s3: Any) -> list[str]:
+    """Return the keys of the states of all rounds."""
+    keys = [each["Key"] for each in s3.list_objects_v2(Bucket="control")["Contents"]]
+    return [key for key in keys if key.endswith("/state")]
+
+
 def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     """A second attempt reads what the first one has not read."""
     machine = service.machine

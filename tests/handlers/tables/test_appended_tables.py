@@ -2,6 +2,8 @@
 
 import io
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -260,13 +262,37 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{folder}/")["Contents"]:
         s3.delete_object(Bucket="cubes", Key=each["Key"])
 
-    again = service.made(body)["result"]
+    with replaced(s3, "scenes/1.tif", by="scenes/5.tif"):
+        again = service.made(body)["result"]
+        expected = at_once(service, tmp_path, 0, 1)
 
     assert (again["read"], again["version"]) == (first["read"], 1)
     content = s3.get_object(Bucket="cubes", Key=again["table"].removeprefix("s3://cubes/"))["Body"].read()
-    assert sorted(pq.read_table(io.BytesIO(content)).to_pylist(), key=str) == at_once(service, tmp_path, 0, 1)
+    assert sorted(pq.read_table(io.BytesIO(content)).to_pylist(), key=str) == expected
     third = service.made(body)["result"]
     assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
+
+
+@contextmanager
+def replaced(s3: Any, key: str, *, by: str) -> Iterator[None]:
+    """Replace an image by another one for a while."""
+    own = s3.get_object(Bucket="sources", Key=key)["Body"].read()
+    s3.copy_object(Bucket="sources", Key=key, CopySource={"Bucket": "sources", "Key": by})
+    yield
+    s3.put_object(Bucket="sources", Key=key, Body=own)
+
+
+def test_a_table_whose_control_files_have_expired_in_part_lacks_nothing(service: Service) -> None:
+    """Each file expires by itself. What is left of a former attempt is not taken for all of it."""
+    body = appending(service, 0, 1)
+    former = service.begun(body, "a")
+    service.handle(former, 0)
+    s3, name = service.machine.s3, former["gather"].partition("/")[0]
+    s3.delete_object(Bucket="control", Key=f"tables/{name}/rounds/0/state")
+
+    result = service.made(body)["result"]
+
+    assert (result["scenes"], result["read"], result["failed"]) == (2, 2, 0)
 
 
 def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -> None:

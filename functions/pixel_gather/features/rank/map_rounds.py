@@ -51,7 +51,10 @@ class MapState:
     """A large ranking at the start of one round."""
 
     number: int = 0
-    """Number of the round, from 0."""
+    """Number of the round."""
+
+    first: int = 0
+    """Number of the first round: 0, or more if former rounds are of a ranking that was removed."""
 
     scenes: list[RankedScene]
     """All of them, in the list's order."""
@@ -142,7 +145,7 @@ async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState,
         StoreError: No worker has finished any task, so the workers cannot read at all.
     """
     files = round_files(control, state.number)
-    done = await committed_tasks(files)
+    done = await committed_tasks(state.tasks, files)
     was_last_try = state.n_tries == MOST_TRIES
     if was_last_try and not done and all(each.measured is None for each in state.scenes):
         raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")
