@@ -46,7 +46,7 @@ from unittest.mock import patch
 import numpy as np
 
 from faults.simulated_cube import CONTRIBUTORS_KEY, ROWS_KEY, Shard, SimulatedCube
-from faults.storm import STARTED_AT, BrokenPromiseError, Storm, StormyControl
+from faults.storm import STARTED_AT, BrokenPromiseError, Storm, StormyControl, first_of
 from pixel_gather.core.claim import check_uncommitted
 from pixel_gather.core.errors import (
     AlreadyCommittedError,
@@ -1018,7 +1018,7 @@ def simulate(seed: int) -> World:
         with _of_this_run(world.product):
             run_virtually(everything())
     except* BrokenPromiseError as group:
-        raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
+        raise BrokenPromiseError(f"seed {seed}: {first_of(group)}") from group
     if world.broken is not None:
         raise BrokenPromiseError(f"seed {seed}: {world.broken}") from world.broken
     if not (world.product.is_reduced and claim_key(len(_versions(world)) + 1) in world.cube.objects):
@@ -1121,8 +1121,3 @@ def _of_this_run(product: Product) -> Iterator[None]:
         patch.object(asyncio, "to_thread", _here),
     ):
         yield
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -106,6 +106,11 @@ class Storm:
         await asyncio.sleep(self.last_arrival_s - asyncio.get_running_loop().time() + _MOMENT_S)
 
 
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group, or of the groups in it."""
+    return first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
 def at_once[T](doing: Coroutine[Any, Any, T]) -> T:
     """Do what waits for nothing."""
     try:

@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once
+from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once, first_of
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.settings import Settings
 from handlers.tables import committed_tables, feature_steps, feature_table, image_worker
@@ -112,9 +112,6 @@ class World(Storm):
 
     ended: list[tuple[str, int]] = field(default_factory=list)
     """Rounds that have ended, by table and number."""
-
-    done: list[tuple[str, range]] = field(default_factory=list)
-    """Tables that are told to be there, and the images that they were asked for."""
 
     n_calls: int = 0
     """Calls of the function that decides after each round."""
@@ -543,13 +540,15 @@ def _remove_tables(world: World) -> None:
 def _keys_read(world: World, table: str, number: int) -> set[str]:
     """Return the keys of images that workers have read, in a round and those that belong to it."""
 
-    def first_of(at: int) -> Any:
+    def first_round(at: int) -> Any:
         content = world.files.get(f"control/tables/{table}/rounds/{at}/state")
         return None if content is None else msgspec.msgpack.decode(content)["first"]
 
-    first = first_of(number)
+    first = first_round(number)
     of_rounds = world.read.get(table, {}).items()
-    return set[str]().union(*(keys for at, keys in of_rounds if first is not None and first_of(at) == first))
+    return set[str]().union(
+        *(keys for at, keys in of_rounds if first is not None and first_round(at) == first)
+    )
 
 
 async def _vandal(world: World) -> None:
@@ -605,14 +604,10 @@ def simulate(seed: int) -> World:
         with _of_this_run(world):
             run_virtually(everything())
     except* BrokenPromiseError as group:
-        raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
+        raise BrokenPromiseError(f"seed {seed}: {first_of(group)}") from group
     if world.broken is not None:
         raise BrokenPromiseError(f"seed {seed}: {world.broken}") from world.broken
     return world
-
-
-def _first(error: BaseException) -> BaseException:
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @contextmanager

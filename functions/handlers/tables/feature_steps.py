@@ -173,8 +173,7 @@ class FeatureSteps(Struct, frozen=True):
             lost = await lost_images(state, files)
             if lost and state.n_tries < MOST_TRIES:
                 again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
-                _same_table(state, again)
-                return await self._planned(name, again, execution)
+                return await self._planned(name, _same_table(state, again), execution)
             written = await self._write(name, state, lost, execution)
         await keep_result(state, files, written)
         return _complete(written)

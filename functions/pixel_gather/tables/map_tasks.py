@@ -28,7 +28,6 @@ LOST: Final = "its worker failed at every try, also when it read no other scene"
 _STATE: Final = "state"
 """The file of a round that is written last. Who finds it finds the others."""
 
-_SIDECARS: Final = "measured"
 _RESULT: Final = "result.json"
 """In the folder of a table's first round. It stays if somebody removes the table."""
 
@@ -70,7 +69,9 @@ async def begin_round(
         The state of the round: of this call, or of the one that was first.
     """
     whole, edges = b"".join(parts), [0, *accumulate(map(len, parts))]
-    key = f"scenes-{xxhash.xxh3_128(json.dumps(edges).encode() + whole).hexdigest()}"
+    digest = xxhash.xxh3_128(json.dumps(edges).encode())
+    digest.update(whole)
+    key = f"scenes-{digest.hexdigest()}"
     tasks = [
         MapTask(index=index, start=start, stop=stop, scenes_key=key)
         for index, (start, stop) in enumerate(pairwise(edges))
@@ -149,13 +150,13 @@ async def committed_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list
     """Return the tasks of a round that are committed, in their order."""
     if not tasks:
         return []
-    there = await files.list_(_sidecar(tasks[0]).rpartition("/")[0] + "/")
+    there = await files.list_(_sidecars(tasks[0].scenes_key))
     return [task for task in tasks if _sidecar(task) in there]
 
 
 async def missing_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[MapTask]:
     """Return the tasks of a round that are not committed."""
-    done = await committed_tasks(tasks, files)
+    done = set(await committed_tasks(tasks, files))
     return [task for task in tasks if task not in done]
 
 
@@ -166,4 +167,9 @@ async def last_round(control: ControlStore) -> int | None:
 
 
 def _sidecar(task: MapTask) -> str:
-    return f"{_SIDECARS}/{task.scenes_key}/{task.index}"
+    return f"{_sidecars(task.scenes_key)}{task.index}"
+
+
+def _sidecars(scenes_key: str) -> str:
+    """Return the folder of the sidecars of a cut."""
+    return f"measured/{scenes_key}/"
