@@ -1,17 +1,18 @@
-"""Whole tables of a deployment in virtual time, with faults at random. A seed is a run, and gives it again.
+"""Whole tables of a deployment in virtual time, with random faults. The same seed gives the same run.
 
-Users ask for tables of the same points on images, beside each other. Executions begin, workers measure
-images, and a function decides after each round, on stores as in `faults.storm`. Steps are killed, or called
-again while the first call still runs. Workers are lost, or come late. Rounds that have ended are decided
-again at any later time. Images are replaced, cannot be read for a while, or only in part.
+Several users ask for tables of the same points at the same time. Each request starts an execution. Workers
+measure images, and a function decides after each round what comes next. The stores are those of
+`faults.storm`. Steps are killed, or called again while the first call still runs. Workers are lost, or come
+late. The step after a round may run again at any later time. Images are replaced, cannot be read for a while,
+or can be read only in part.
 
-In one run of three, each user makes the same table. In the others, users append lists that overlap to one
-table, again and again, and old versions are removed. In one run of four, somebody removes the tables, and
+In one run of three, all users make the same table. In the others, they append lists that overlap to one
+table, again and again, and old versions are removed. In one run of four, somebody removes all tables, and
 they are made again.
 
-Each version has to hold what its images held, and to keep what a former one had read. No image of a table
-that is told to be done is missing, and none that a worker has read is told to be unread. In the end there are
-no more faults, and every table has to be made.
+Each version must hold what its images held, and keep what an earlier version had read. A table that is
+reported as done must have all its images. An image that a worker has read must not be reported as unread. In
+the end the faults stop, and then every table must be made.
 """
 
 import asyncio

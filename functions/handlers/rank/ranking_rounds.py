@@ -75,9 +75,9 @@ class RankingRounds(Struct, frozen=True):
         was_written = former is not None and await result_of(former, files) is not None
         if (found := await find_complete(self.deployment, name)) is not None:
             return found
-        if former is not None and not was_written:  # an attempt has failed
+        if former is not None and not was_written:  # an attempt has failed, or still runs: go on with it
             return await self._run(name, former, asked, execution)
-        # If a result was noted and no ranking is there, it was removed. It is made of new rounds.
+        # Here the ranking has no rounds yet, or it was written and then removed. It gets new rounds.
         number = 0 if former is None else former.number + 1
         await files.put("request.json", json.dumps(given).encode())
         state = MapState(
@@ -111,9 +111,10 @@ class RankingRounds(Struct, frozen=True):
     async def _go_on(
         self, name: str, state: MapState, asked: AdmittedRanking, execution: str
     ) -> dict[str, Any]:
-        """Begin the round that a state wants.
+        """Begin the round that a state wants, or write the ranking if the round has no tasks.
 
-        It has no tasks if nothing is wanted, or if it would cost more than limits.usd.
+        It has none if no scene is wanted, or if the ranking would then cost more than limits.usd in all. The
+        first round, and scenes that were lost, are not held to that limit here.
         """
         n_tasks = 0
         if state.wanted:

@@ -37,18 +37,18 @@ _TO_NAME_S: Final = 5.0
 
 _DIGEST_LETTERS: Final = 32
 _APPENDED_AGAIN_S: Final = 3600
-"""A list that takes too long to read before the answer is appended once in so many seconds."""
+"""If a list takes too long to read, the name of its append changes only once in so many seconds."""
 
 
 class NamedTable(Struct, frozen=True):
-    """A table that is to be started."""
+    """A table to start, or one that is there already."""
 
     name: str
     again: bool
-    """Whether to start it though an earlier attempt has succeeded, as its table is not there."""
+    """Whether its table is not there. Then it is started, even if a job of this name has succeeded before."""
 
     job: str | None = None
-    """The execution that has written the table, if it is there."""
+    """The execution that wrote the table. None if the table is not there, or does not tell."""
 
 
 class TableService(Struct, frozen=True):

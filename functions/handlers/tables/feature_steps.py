@@ -107,19 +107,20 @@ class FeatureSteps(Struct, frozen=True):
             last = await last_round(files)
             begun = None if last is None else await load_round(files, last)
             result = None if begun is None else await result_of(begun, files)
-            written = await self._written(asked.append_to or name)  # after the look at the result
+            # Looked for after the result. Else a table that is written in between would seem to be removed.
+            written = await self._written(asked.append_to or name)
             if asked.append_to is None and written is not None:
-                if begun is not None and result is None:  # a call was killed before it noted the result
+                if begun is not None and result is None:  # the call that wrote it was killed before its note
                     await keep_result(begun, files, written)
                 return _complete(written)
             if opened.base is None and written is not None:
-                raise StoreError("another call has made the table meanwhile: try again")
+                raise StoreError("the table was made by another call while this one read the list: try again")
             if opened.base is not None and result is not None:
                 return _complete(result)
             await self._write_inputs(name, opened, given, files)
-            if begun is not None and result is None:  # an attempt has failed
+            if begun is not None and result is None:  # an attempt has failed, or still runs: go on with it
                 return await self._planned(name, begun, execution)
-            # If a result was noted and no table is there, it was removed. It is made of new rounds.
+            # Here the table has no rounds yet, or it was written and then removed. It gets new rounds.
             plan, planned = await self.plan(opened, asked.limits)
             state = _first_state(opened, plan, number=0 if begun is None else begun.number + 1)
             if opened.base is not None:
@@ -169,7 +170,8 @@ class FeatureSteps(Struct, frozen=True):
         if (result := await result_of(state, files)) is not None:
             return _complete(result)
         written = await self._written(name) if state.append_to is None else None
-        if written is None:  # else a call wrote it, and was killed before it noted that
+        # A table without a note: the call that wrote it was killed. Then only the note is missing.
+        if written is None:
             lost = await lost_images(state, files)
             if lost and state.n_tries < MOST_TRIES:
                 again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
@@ -269,7 +271,7 @@ class FeatureSteps(Struct, frozen=True):
             committed, base = await tables.find(table), None
             own = Path(tempfile.mkdtemp(dir=folder))
             if committed is not None:
-                if state.append_to is None:  # of a finish that was first
+                if state.append_to is None:  # another call has written this table before
                     return dict(committed.result)
                 (there := own / "base").mkdir()
                 base = await tables.load(committed, there, with_lines=True)
@@ -323,10 +325,10 @@ def _same_table(ours: FeatureState, begun: FeatureState) -> FeatureState:
     """Return the state of a round, which may be that of another call.
 
     Raises:
-        StoreError: Its round is one of a table that was removed.
+        StoreError: The table was removed meanwhile, and one of the two states is of its new rounds.
     """
     if begun.first != ours.first:
-        raise StoreError("another call has begun this round for a table that was removed: try again")
+        raise StoreError("the table was removed meanwhile, and is made anew: try again")
     return begun
 
 

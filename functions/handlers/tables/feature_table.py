@@ -62,7 +62,7 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     """Images of the table that is appended to, if it is there."""
 
     base_etag: str | None = None
-    """Of its result; None if it is not there."""
+    """ETag of that table's result, which changes at each commit. None if the table is not there."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """Equal for the same request of the same list and features.
 
-        That of an append also depends on the table as it is. So the same append is made again if the table
-        has changed, which may mean that some images are to be read again.
+        The name of an append depends also on the last commit of the table. If the table has changed, the same
+        request is a new job. It may have to read some images again.
         """
         made_of: list[Any] = [self.table.digest, self.features.digest, self.about]
         if self.asked.append_to is not None:

@@ -229,8 +229,8 @@ def next_round(state: FeatureState) -> FeatureState:
 async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGenerator[MeasuredPart]:
     """Yield what the workers of all rounds of a table have committed, one task at a time.
 
-    There may be a round after that of the state. Another call has begun it, if a task of this round was
-    committed late.
+    There may be a later round than that of the state. Say a task of this round is late. Another call finds it
+    missing and begins the next round. Then the task is committed, and this call finds none missing.
     """
     n_values = len(state.about["request"]["values"])
     for number in count(state.first):

@@ -4,8 +4,9 @@ Before a round, one function writes the scenes of all its tasks as one file, the
 which names the tasks. Each worker reads the bytes of its task and writes one sidecar, which commits the task.
 After the round, one function reads the sidecars.
 
-The function may be called twice at once, and cut the scenes differently each time. The state that is written
-first counts for both, so a sidecar is always of the tasks of the state.
+The function may be called twice at once, and the two calls may cut the scenes into different tasks. Then the
+state that is written first counts. The second call takes it and drops its own. So every sidecar that is read
+belongs to a task of that state.
 """
 
 import asyncio
@@ -58,15 +59,15 @@ def round_files(control: ControlStore, number: int) -> ControlStore:
 async def begin_round(
     files: ControlStore, parts: Sequence[bytes], state_of: Callable[[list[MapTask]], bytes]
 ) -> bytes:
-    """Write the files of a round, unless another call has begun it.
+    """Write the scenes of a round, then its state. Another call may have written a state before: it stays.
 
     Args:
-        files: Of the round.
-        parts: The scenes of each task.
-        state_of: Returns the state with the tasks.
+        files: The store of the round's files.
+        parts: The scenes, one part for each task.
+        state_of: Takes the tasks and returns the state to write.
 
     Returns:
-        The state of the round: of this call, or of the one that was first.
+        The state that counts. It is that of another call if that call was first.
     """
     whole, edges = b"".join(parts), [0, *accumulate(map(len, parts))]
     digest = xxhash.xxh3_128(json.dumps(edges).encode())
@@ -106,13 +107,16 @@ class RoundState(Protocol):
 
 
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:
-    """Note that the table of some rounds is written."""
+    """Note the result of a table that is written. The note lies in the folder of the table's first round."""
     content = {"started_at": state.started_at, "result": result}
     await round_files(control, state.first).put(_RESULT, json.dumps(content).encode())
 
 
 async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] | None:
-    """Return the result of the table that was written of these rounds; None if none was."""
+    """Return the result that was noted for the table of this state; None if none was.
+
+    The note stays if the table is removed later.
+    """
     content = await round_files(control, state.first).get(_RESULT)
     noted = {} if content is None else json.loads(content)
     return noted["result"] if noted.get("started_at") == state.started_at else None
