@@ -91,7 +91,11 @@ class GatherFunction(Construct):
             timeout=sizing.timeout,
             ephemeral_storage_size=sizing.disk,
             reserved_concurrent_executions=sizing.reserved_concurrency or None,
-            environment={**environment, "PYTHON_CPU_COUNT": str(sizing.n_threads)},
+            environment={
+                **environment,
+                "PYTHON_CPU_COUNT": str(sizing.n_threads),
+                "MALLOC_ARENA_MAX": "1",  # else each thread keeps freed memory, which the others cannot use
+            },
             log_group=log,
             role=self.role,
             current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),

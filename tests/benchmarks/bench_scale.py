@@ -52,7 +52,7 @@ _MIB: Final = 2**20
 _LINE: Final = "s3://bucket/landsat/c01/{0:07d}/B04.tif,20{1:02d}-{2:02d}-{3:02d}T10:{4:02d}:{5:02d}Z,{1}.5\n"
 _TRANSFORM: Final = Transform(30.0, 0.0, 571_785.0, 0.0, -30.0, 3_713_385.0)
 
-
+_AS_ON_AWS: Final = ENVIRONMENT | {"MALLOC_ARENA_MAX": "1"}
 _SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -259,7 +259,7 @@ def run_size(n_sources: int, folder: Path) -> Iterator[ScaleRun]:
     write_list(folder, n_sources)
     for step in STEPS:
         job = ScaleJob(step=step, n_sources=n_sources, folder=str(folder.resolve()))
-        ran = run_in_child("benchmarks.bench_scale:do", job, ScaleRun, name=step, environment=ENVIRONMENT)
+        ran = run_in_child("benchmarks.bench_scale:do", job, ScaleRun, name=step, environment=_AS_ON_AWS)
         if step != "commit":
             yield ran
 

@@ -1,5 +1,6 @@
 """Readers against each other: every run in a fresh process, interleaved, and its pixels checked."""
 
+import os
 import statistics
 import sys
 import tempfile
@@ -19,7 +20,9 @@ from benchmarks.workload import default_folder, make_workload
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import rounds
 
-ENVIRONMENT: Final = {"PYTHONPATH": str(Path(__file__).parents[1])}
+ENVIRONMENT: Final = {
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.getenv("PYTHONPATH")])])
+}
 """With it a process finds this folder's modules."""
 
 

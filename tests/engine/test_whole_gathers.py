@@ -26,6 +26,7 @@ from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
 from pixel_gather.core.stores import FoundCube, StoredShard
+from pixel_gather.engine import finish_gather as finish_module
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, give_up_shard, load_shard
 from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
@@ -538,9 +539,11 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
     assert report.n_failed == 0
 
 
-def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No row is left out if batches are not a whole number of shards."""
+@pytest.mark.parametrize("rows_at_once", [1, 2, 3, 4])
+def test_finish_gather_writes_rows_in_batches(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is left out if batches are not a whole number of shards, nor a chunk one of batches."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(finish_module, "_ROWS_AT_ONCE", rows_at_once)
     gather = Gather()
 
     gather.run()
@@ -572,6 +575,7 @@ class _RunsOfRows(FakeCube):
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk written shard by shard would be read and written again for each shard."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(finish_module, "_ROWS_AT_ONCE", 2)
     cube = _RunsOfRows()
     images: dict[str, Any] = {
         name: FakeImage(pixels=image, header={"nodata": row})

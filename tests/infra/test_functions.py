@@ -186,6 +186,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
             "PYTHON_CPU_COUNT": "1",
+            "MALLOC_ARENA_MAX": "1",
         }
 
 

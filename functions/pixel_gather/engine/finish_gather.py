@@ -8,6 +8,7 @@ from functools import partial
 from itertools import batched
 from typing import Final
 
+import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.claim import check_uncommitted
@@ -54,6 +55,7 @@ from pixel_gather.engine.tried_rows import Tried, with_tried
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
+_ROWS_AT_ONCE: Final = 1024
 _GIVEN_UP_AT_ONCE: Final = 16
 _RUN_AGAIN: Final = "run the gather again to go on"
 _ALLOW_THEM: Final = (
@@ -485,24 +487,33 @@ async def _write_rows(
         rows: All rows in order.
         values_of: Returns the values of a batch of rows.
     """
-    start = 0
-    async for batch in _rebatch(rows, rows_together(plan)):
-        values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
+    start, n_together = 0, rows_together(plan)
+    parts: list[Mapping[str, Values]] = []
+    async for batch, is_last in _rebatch(rows, n_together):
+        # Values take a tenth of the memory of the objects, so these go first.
+        parts.append(values_of([row for row, _ in batch], [outcomes for _, outcomes in batch]))
+        if not is_last:
+            continue
+        values = {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+        parts.clear()
         await staged.write_rows(plan, coordinates, start, values)
-        start += len(batch)
+        start += n_together
         yield values
 
 
-async def _rebatch(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
-    """Yield batches of ``n_rows``. The last one may be shorter."""
+async def _rebatch(rows: AsyncIterator[_Rows], n_together: int) -> AsyncIterator[tuple[_Rows, bool]]:
+    """Yield batches of at most `_ROWS_AT_ONCE`, and whether a batch is the last of ``n_together`` rows."""
     batch: list[tuple[CubeRow, list[Outcome]]] = []
+    left = n_together
     async for some in rows:
         batch += some
-        while len(batch) >= n_rows:
-            yield batch[:n_rows]
+        while len(batch) > (n_rows := min(_ROWS_AT_ONCE, left)):  # more follow
+            left -= n_rows
+            yield batch[:n_rows], not left
             del batch[:n_rows]
+            left = left or n_together
     if batch:
-        yield batch
+        yield batch, True
 
 
 async def _read_rows_again(
