@@ -275,6 +275,18 @@ def test_two_tries_of_a_torn_tile_give_what_a_whole_one_gives(folder: Path, tmp_
     assert content_of(table) == content_of(at_once)
 
 
+def test_an_image_that_is_not_there_is_appended_to_merged_lines_alone(folder: Path, tmp_path: Path) -> None:
+    """All lines of the table are then made of its pieces, and no image brings another line."""
+    table, across = tmp_path / "t.parquet", [small()[1]]
+    first = made(table, listed(folder, "a", "b"), features=across)
+    missing = {"rows": [row | {"href": f"{row['href']}.gone"} for row in listed(folder, "c")["rows"]]}
+    rows = made(table, missing, append=True, features=across)
+
+    assert [row["images"] for row in first] == [2]
+    assert [row for row in rows if row["id"] is not None] == first
+    assert [row["status"] for row in rows if row["id"] is None] == ["missing"]
+
+
 class Killed(BaseException):
     """The process was ended."""
 

@@ -305,7 +305,7 @@ class _Writer:
 
     def _of_range(self, start: int, stop: int) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return the lines of some features, image by image, and which image each is of."""
-        images, found = [], []
+        images, found = [np.zeros(0, np.int64)], [self._blank(0)]
         if len(self._base):
             first, last = np.searchsorted(self._base["feature"], [start, stop])
             images.append(self._base["image"][first:last].astype(np.int64))
