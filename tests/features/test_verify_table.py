@@ -1,5 +1,6 @@
 """A table is compared with its receipt: each of its three files."""
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -92,3 +93,27 @@ def test_the_command_says_whether_it_is_the_same(table: Path, capsys: pytest.Cap
     assert (same.value.code, other.value.code) == (0, 1)
     assert text == "21 lines of 5 images compared with the receipt: the same\n"
     assert '"is_same": false' in capsys.readouterr().out
+
+
+def test_the_folder_of_a_table_of_a_deployment_is_verified(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if it was copied: the place in ``result.json`` is looked for in the same folder."""
+    folder, version = tmp_path / "points-plots", "points-plots/v1-0123"
+    (tmp_path / version).mkdir(parents=True)
+    for each in table.parent.glob("plots*.parquet"):
+        each.rename(tmp_path / version / each.name.replace("plots", "table"))
+    told = {name: f"s3://cubes/{version}/{name}.parquet" for name in ("table", "images_table")}
+    (folder / "result.json").write_text(json.dumps(told))
+
+    with pytest.raises(SystemExit) as same:
+        main(["verify", str(folder)])
+    (tmp_path / version / "table.parquet").unlink()
+    with pytest.raises(SystemExit) as other:
+        main(["verify", str(folder)])
+
+    assert (same.value.code, other.value.code) == (0, 1)
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "21 lines of 5 images compared with the receipt: the same\ntable.parquet is missing\n"
+    )

@@ -21,6 +21,7 @@ from pixel_gather.core.schedule import Schedule, tick_us_of
 from pixel_gather.core.time_range import parse_period
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.cube.last_row import CubeState, cube_state
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick will look for the same scenes"
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"
@@ -79,7 +80,7 @@ class Ticker(Struct, frozen=True):
 
     async def _last_of_table(self, name: str) -> int | None:
         """Return the time of a table's last image; None if there is none."""
-        result = await self.deployment.results.below(name).get("result.json")
+        result = await self.deployment.results.below(name).get(RESULT_KEY)
         last = None if result is None else json.loads(result)["last"]
         return None if last is None else parse_period(last).start_us
 

@@ -35,6 +35,7 @@ from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
 from pixel_gather.tables.map_tasks import keep_result, last_round, result_of
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _MOST_SCENES: Final = 100_000
 """In one ranking. Its state is in the memory of one function."""
@@ -188,7 +189,7 @@ class RankingRounds(Struct, frozen=True):
         await files.put("ranking.parquet", _parquet(ranking, table))
         answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
-        await files.put("result.json", json.dumps(result).encode())
+        await files.put(RESULT_KEY, json.dumps(result).encode())
         await keep_result(state, self.deployment.table_files(name), result)
         return {"verdict": "complete", "result": result}
 

@@ -30,6 +30,7 @@ from handlers.tables.series_request import DrillQuery, body_of_query, table_of_s
 from handlers.tables.table_request import admit_table
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, SourceError
 from pixel_gather.io.aws.executions import Executions
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _TO_ANSWER_S: Final = 3.0
 _TO_NAME_S: Final = 5.0
@@ -154,13 +155,18 @@ class TableService(Struct, frozen=True):
                 raise
             document = executions.table(found.result["job"])
         result = document["result"]
-        if result is not None and result["kind"] == RANKING:
-            answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
-            if answer is None:
-                raise GatherNotFoundError(
-                    f"the files of the ranking {id_} were removed: send its request again to make it anew"
-                )
-            document["ranking"] = json.loads(answer)
+        if result is None or result.get("table") is None:  # nothing was found
+            return document
+        is_ranking = result["kind"] == RANKING
+        files = self.deployment.results.below(result["name"])
+        content = self.deployment.run(files.get("answer.json" if is_ranking else RESULT_KEY))
+        if content is None:
+            what = "ranking" if is_ranking else "table"
+            raise GatherNotFoundError(
+                f"the files of the {what} {id_} were removed: send its request again to make it anew"
+            )
+        if is_ranking:
+            document["ranking"] = json.loads(content)
         return document
 
 

@@ -20,10 +20,9 @@ from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
-from pixel_gather.tables.table_receipt import digest_of_path, side_path
+from pixel_gather.tables.table_receipt import RESULT_KEY, digest_of_path, side_path
 
 TABLE: Final = "table.parquet"
-_RESULT: Final = "result.json"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
 _PART_NBYTES: Final = 8 << 20
 _PLACES: Final = {
@@ -55,7 +54,7 @@ class CommittedTables(Struct, frozen=True):
 
     async def find(self, name: str) -> Committed | None:
         """Return the last version of a table; None if there is none."""
-        found = await self.deployment.results.below(name).get_with_etag(_RESULT)
+        found = await self.deployment.results.below(name).get_with_etag(RESULT_KEY)
         return None if found is None else Committed(result=json.loads(found[0]), etag=found[1])
 
     async def load(self, committed: Committed, folder: Path, *, with_lines: bool) -> BaseTable:
@@ -104,7 +103,7 @@ class CommittedTables(Struct, frozen=True):
         """
         etag = None if over is None else over.etag
         return await self.deployment.results.below(name).put_if(
-            _RESULT, json.dumps(result).encode(), etag=etag
+            RESULT_KEY, json.dumps(result).encode(), etag=etag
         )
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from pixel_gather.core.stores import ControlStore, needed_file
 from pixel_gather.core.task_group import all_of
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 MOST_TRIES: Final = 2
 """Scenes whose worker was lost are read again, each by a worker of its own."""
@@ -29,7 +30,6 @@ LOST: Final = "its worker failed at every try, also when it read no other scene"
 _STATE: Final = "state"
 """The file of a round that is written last. Who finds it finds the others."""
 
-_RESULT: Final = "result.json"
 """In the folder of a table's first round. It stays if somebody removes the table."""
 
 _AHEAD: Final = 32
@@ -109,7 +109,7 @@ class RoundState(Protocol):
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:
     """Note the result of a table that is written. The note lies in the folder of the table's first round."""
     content = {"started_at": state.started_at, "result": result}
-    await round_files(control, state.first).put(_RESULT, json.dumps(content).encode())
+    await round_files(control, state.first).put(RESULT_KEY, json.dumps(content).encode())
 
 
 async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] | None:
@@ -117,7 +117,7 @@ async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] 
 
     The note stays if the table is removed later.
     """
-    content = await round_files(control, state.first).get(_RESULT)
+    content = await round_files(control, state.first).get(RESULT_KEY)
     noted = {} if content is None else json.loads(content)
     return noted["result"] if noted.get("started_at") == state.started_at else None
 

@@ -11,6 +11,9 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import place_text
 
+RESULT_KEY: Final = "result.json"
+"""In the folder of a table of a deployment. It names the files of the last version."""
+
 _PART_NBYTES: Final = 1 << 20
 
 

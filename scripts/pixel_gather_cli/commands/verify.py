@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.verify.check_cube import Verified
 from pixel_gather.features.verify.check_table import VerifiedTable
-from pixel_gather.features.verify.verify import verify, verify_table
+from pixel_gather.features.verify.verify import find_table, verify, verify_table
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
@@ -22,19 +22,22 @@ from pixel_gather_cli.request_options import store_options, stores_of
 def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
     """Read a cube or a table and compare it with its receipt.
 
-    CUBE is a folder or s3://bucket/prefix, or a table, whose name ends with .parquet. Pixels and files are
-    compared with the digests in its receipt.json, coordinates with rows.parquet, metadata and pages with
-    their checksums. Of a table, all its files are compared. Every difference is one line. The exit code is
-    0 if there is none, 1 if there are some, and 2 if it cannot be read or has no receipt.
+    CUBE is a folder or s3://bucket/prefix. It may also be a table, whose name ends with .parquet, or the
+    folder of a deployment's table. Pixels and files are compared with the digests in its receipt.json,
+    coordinates with rows.parquet, metadata and pages with their checksums. Of a table, all its files are
+    compared. Every difference is one line. The exit code is 0 if there is none, 1 if there are some, and 2
+    if it cannot be read or has no receipt.
 
     \b
     pixel-gather verify out/bolzano.zarr
     pixel-gather verify plots.parquet
+    pixel-gather verify s3://my-cubes/tables/zones-ndvi
     """
     stores = stores_of(options)
     found: Verified | VerifiedTable
-    if cube.endswith(".parquet"):
-        found = verify_table(cube, stores=stores)
+    table = cube if cube.endswith(".parquet") else find_table(cube, stores=stores)
+    if table is not None:
+        found = verify_table(table, stores=stores)
         text = _table_text(found)
     else:
         found = verify(cube, stores=stores)

@@ -13,6 +13,7 @@ import rasterio
 
 from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
+from pixel_gather.features.verify.verify import find_table
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.lambda_functions import ENVIRONMENT, EXECUTION
@@ -67,6 +68,9 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
     for document in (first, second):
         assert verify_table(document["links"]["table"], stores=stores).is_same
+    found = find_table("s3://cubes/out/tables/points-grows", stores=stores)
+    assert found == second["links"]["table"]
+    assert find_table("s3://cubes/out/tables/points-other", stores=stores) is None
     assert current(service)["result"]["name"] == "points-grows"
 
 
@@ -257,10 +261,13 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     body = appending(service, 0, 1)
     if not appends:
         del body["append_to"]
-    first = service.made(body)["result"]
+    made = service.made(body)
+    first = made["result"]
     s3, folder = service.machine.s3, first["table"].split("/")[5]
     for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{folder}/")["Contents"]:
         s3.delete_object(Bucket="cubes", Key=each["Key"])
+    code, gone = service.do("GET", f"/tables/{made['id']}")
+    assert (code, "were removed: send its request again" in gone["detail"]) == (404, True)
 
     with replaced(s3, "scenes/1.tif", by="scenes/5.tif"):
         again = service.made(body)["result"]

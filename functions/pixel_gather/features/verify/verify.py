@@ -1,7 +1,11 @@
 """Compare a cube, or a table, with its receipt."""
 
+import json
 import os
 from pathlib import Path
+
+import obstore
+from obstore.exceptions import BaseError
 
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.verify.check_cube import Verified, check_cube
@@ -10,6 +14,7 @@ from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import href_here, open_existing
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
@@ -35,6 +40,30 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
         instead="it has no receipt of its own; verify the cubes that it joins",
     )
     return check_cube(store, place=name)
+
+
+def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> str | None:
+    """Return the file of a table in the folder that a deployment has made for it; None if none is there.
+
+    Of a table that is appended to, it is that of the last version.
+
+    Args:
+        place: A folder, or ``s3://bucket/prefix``.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: The place is neither a local folder nor on S3.
+        StoreError: The folder is missing.
+        DeniedError: As `verify`.
+    """
+    store, name = open_existing(place, stores)
+    try:
+        result = json.loads(bytes(obstore.get(store, RESULT_KEY).bytes()))
+    except (BaseError, OSError):  # if the store failed, who reads a cube there is told so
+        return None
+    if "images_table" not in result:  # it is a ranking
+        return None
+    return "/".join([name, *result["table"].rsplit("/", 2)[1:]])
 
 
 def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:

@@ -11,8 +11,8 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
-_RESULT: Final = "result.json"
 _OF_VERSION: Final = re.compile(r"v(\d+)-[0-9a-f]+/[^/]+")
 _KEPT: Final = 2
 """Who reads the version before the last one, since before the last commit, is not disturbed."""
@@ -47,7 +47,7 @@ def compact_table(
 
 
 async def _compacted(files: ObjectControlStore) -> CompactedTable | None:
-    content = await files.get(_RESULT)
+    content = await files.get(RESULT_KEY)
     result = {} if content is None else json.loads(content)
     if "version" not in result:
         return None
