@@ -807,10 +807,8 @@ def test_limit_says_why_it_cannot_be_set(
     assert machine.updates == []
 
 
-def test_limit_takes_gathers_only() -> None:
-    """Ids of tables and rankings are refused with what to do instead."""
-    with pytest.raises(RequestError, match=r"^id: limit takes gathers only.*cancel it"):
-        gathers(FakeStepFunctions()).limit("ranking-0123456789abcdef", 5)
+def test_limit_of_an_unknown_gather_says_so() -> None:
+    """As all that is asked of it."""
     with pytest.raises(GatherNotFoundError, match="there is no gather 0123"):
         gathers(FakeStepFunctions()).limit("0123456789abcdef", 5)
 

@@ -1270,17 +1270,22 @@ def test_status_and_watch_show_a_ranking(
 
 
 def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands are those of a gather."""
+    """The commands are those of a gather. Limit is, too."""
     api.on(f"DELETE /v1/gathers/{ID}", NO_GATHER)
     api.on(f"POST /v1/gathers/{ID}/redrive", NO_GATHER)
+    api.on(f"POST /v1/gathers/{ID}/limit", NO_GATHER)
     links = {"self": f"https://there/tables/{ID}"}
     api.on(f"DELETE /v1/tables/{ID}", {"id": ID, "state": "stopped", "links": links})
     api.on(f"POST /v1/tables/{ID}/redrive", {"id": ID, "state": "running", "links": links})
 
-    assert (run("cancel", ID), run("redrive", ID)) == (0, 0)
+    api.on(f"POST /v1/tables/{ID}/limit", {"id": ID, "state": "running", "links": links})
+
+    assert (run("cancel", ID), run("redrive", ID), run("limit", ID, "--workers", "5")) == (0, 0, 0)
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [f"table job     {ID}", "state         stopped", lines[0], "state         running"]
+    assert lines[:4] == [f"table job     {ID}", "state         stopped", lines[0], "state         running"]
+    assert lines[4:] == [f"{ID} has at most 5 workers from now on"]
+    assert api.asked[-1].query == {"workers": ["5"]}
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ ROUTES = {
     "GET /tables/{id}": "answer_tables",
     "DELETE /tables/{id}": "answer_tables",
     "POST /tables/{id}/redrive": "answer_tables",
+    "POST /tables/{id}/limit": "answer_tables",
     "POST /lists": "submit",
     "GET /openapi.json": "status",
     "GET ": "search",

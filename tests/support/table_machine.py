@@ -85,9 +85,23 @@ class TableMachine:
         found |= self._ended(self.run(found["resume"]))
 
     def list_map_runs(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803 # boto3's
-        """Return none."""
-        assert executionArn
-        return {"mapRuns": []}
+        """Return one of an execution that was told how many workers it may have; else none."""
+        found = self.found[executionArn.rpartition(":")[2]]
+        return {"mapRuns": [{"mapRunArn": executionArn}] if "workers" in found else []}
+
+    def describe_map_run(self, *, mapRunArn: str) -> dict[str, Any]:  # noqa: N803 # boto3's
+        """Return a Map Run that is under way."""
+        workers = self.found[mapRunArn.rpartition(":")[2]]["workers"]
+        return {
+            "mapRunArn": mapRunArn,
+            "status": "RUNNING",
+            "maxConcurrency": workers,
+            "itemCounts": {"failed": 0},
+        }
+
+    def update_map_run(self, *, mapRunArn: str, maxConcurrency: int) -> None:  # noqa: N803 # boto3's
+        """Note how many workers it may have."""
+        self.found[mapRunArn.rpartition(":")[2]]["workers"] = maxConcurrency
 
     def describe_execution(self, *, executionArn: str) -> Mapping[str, Any]:  # noqa: N803 # boto3's
         """Return an execution."""

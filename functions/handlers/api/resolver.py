@@ -128,6 +128,20 @@ def read_count(app: APIGatewayRestResolver, name: str, *, default: str = "") -> 
     return int(text)
 
 
+def limit_workers(
+    executions: "Executions", app: APIGatewayRestResolver, id_: str, *, most: int | None
+) -> dict[str, Any]:
+    """Let a gather or table have at most as many workers as the query names, and return its line.
+
+    Raises:
+        RequestError: It cannot have so many, or does not run.
+    """
+    workers = read_count(app, "workers")
+    if most is not None and workers > most:
+        raise RequestError(f"this deployment's setting max_workers allows {most:,} at most", field="workers")
+    return executions.limit(id_, workers)
+
+
 def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
     """Return the page of gathers or tables that the query names by limit, token and state.
 

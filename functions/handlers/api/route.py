@@ -62,6 +62,11 @@ class Route(Struct, frozen=True, kw_only=True):
     """Statuses of its refusals. Every route may also answer 403 and 500."""
 
 
+LIMIT_QUERY: Final[Mapping[str, Parameter]] = {
+    "workers": Parameter("Most workers.", {"type": "integer", "minimum": 1, "maximum": 10_000})
+}
+
+
 def list_query(what: str) -> dict[str, Parameter]:
     """Return the query of a route that lists ``what``: gathers or tables."""
     limit = {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from handlers.api.route import FLAG, Answer, Parameter, Route, list_query
+from handlers.api.route import FLAG, LIMIT_QUERY, Answer, Parameter, Route, list_query
 
 _SUBMIT: Final = "gather.submit"
 _STATUS: Final = "gather.status"
@@ -62,7 +62,7 @@ ROUTES: Final = (
         function=_STATUS,
         name="limitGather",
         summary="Let a running gather have fewer workers, or more, from now on.",
-        query={"workers": Parameter("Most workers.", {"type": "integer", "minimum": 1, "maximum": 10_000})},
+        query=LIMIT_QUERY,
         answers={200: Answer("It runs with so many.", "Gather")},
         problems=(404, 422, 429),
     ),

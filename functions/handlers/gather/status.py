@@ -9,10 +9,9 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
-from handlers.api.resolver import Resolver, api_address, handler_of, list_page, read_count
+from handlers.api.resolver import Resolver, api_address, handler_of, limit_workers, list_page
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
-from pixel_gather.core.errors import RequestError
 from pixel_gather.io.aws.executions import Executions
 
 _OPENAPI: Final = Path(__file__).parents[1] / "api" / "openapi.json"
@@ -44,12 +43,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("limitGather")
     def limit(id_: str) -> dict[str, Any]:
-        workers, most = read_count(app, "workers"), plane.settings.limits.get("workers")
-        if most is not None and workers > most:
-            raise RequestError(
-                f"this deployment's setting max_workers allows {most:,} at most", field="workers"
-            )
-        return gathers().limit(id_, workers)
+        return limit_workers(gathers(), app, id_, most=plane.settings.limits.get("workers"))
 
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Lambda entry point: POST /tables starts a table of points or zones. /series answers a small one at once.
 
-The other routes list, describe, stop and redrive tables, large rankings among them.
+The other routes list, describe, stop, limit and redrive tables, large rankings among them.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from aws_lambda_powertools import Logger
 from msgspec import Struct
 
 from handlers.api.problems import TooSlowError
-from handlers.api.resolver import Resolver, api_address, handler_of, list_page, read_body
+from handlers.api.resolver import Resolver, api_address, handler_of, limit_workers, list_page, read_body
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
@@ -186,6 +186,7 @@ class _Routes:
             ("listTables", lambda: list_page(self._tables(), self.app)),
             ("getTable", lambda id_: self._service.shown(id_, links_from=self._address)),
             ("stopTable", lambda id_: self._tables().stop(id_)),
+            ("limitTable", self._limit),
             ("redriveTable", lambda id_: (self._tables().redrive(id_), HTTPStatus.ACCEPTED)),
         ):
             self.app.serve(name)(answer)
@@ -211,6 +212,10 @@ class _Routes:
     def _plan(self) -> dict[str, Any]:
         given = read_body(self.app)
         return self._run(self._service.plan(given, left_s=self._left_s))
+
+    def _limit(self, id_: str) -> dict[str, Any]:
+        most = self._service.deployment.settings.limits.get("workers")
+        return limit_workers(self._tables(), self.app, id_, most=most)
 
     def _started(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
         self._logger.append_keys(table=named.name)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from handlers.api.route import FLAG, Answer, Parameter, Route, list_query
+from handlers.api.route import FLAG, LIMIT_QUERY, Answer, Parameter, Route, list_query
 
 _TABLES: Final = "tables.answer_tables"
 _IMAGES: Final = {
@@ -118,5 +118,15 @@ ROUTES: Final = (
         summary="Go on with a table or large ranking that failed, timed out or was stopped.",
         answers={202: Answer("Running.", "TableLine")},
         problems=(404, 409, 429),
+    ),
+    Route(
+        method="POST",
+        path="/tables/{id}/limit",
+        function=_TABLES,
+        name="limitTable",
+        summary="Let a running table or large ranking have fewer workers, or more, until its round ends.",
+        query=LIMIT_QUERY,
+        answers={200: Answer("It runs with so many.", "TableLine")},
+        problems=(404, 422, 429),
     ),
 )

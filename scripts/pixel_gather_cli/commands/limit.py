@@ -1,4 +1,4 @@
-"""``pixel-gather limit``: changes the number of workers of a running gather."""
+"""``pixel-gather limit``: changes the number of workers of a running gather or table."""
 
 import json
 from typing import Any
@@ -17,11 +17,11 @@ from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_o
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> None:
-    """Let a running gather have fewer workers, or more, from now on.
+    """Let a running gather or table have fewer workers, or more, from now on.
 
     Workers that run go on with their shards, and no new one starts above the number. This leaves more of the
-    account to others. The API takes at most the deployment's max_workers; --direct does not know it. To
-    spend nothing more, cancel the gather. Tables have no such limit.
+    account to others. The API takes at most the deployment's max_workers; --direct does not know it. A table
+    reads lost images again in another round, which has its own number. To spend nothing more, cancel it.
 
     \b
     pixel-gather limit 3f9c2ab417d0e865 --workers 5

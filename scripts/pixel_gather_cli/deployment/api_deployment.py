@@ -122,8 +122,8 @@ class ApiDeployment:
         return {"id": id_, "state": "running"} | self._send_to_either("POST", id_, "/redrive")
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
-        """Change the workers of a running gather."""
-        sent = self._send("POST", f"{_path(id_)}/limit?workers={workers}")
+        """Change the workers of a running gather or table."""
+        sent = self._send_to_either("POST", id_, f"/limit?workers={workers}")
         return {"id": id_, "state": "running"} | sent
 
     def _send_to_either(self, method: str, id_: str, rest: str = "") -> dict[str, Any]:

@@ -379,6 +379,24 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
         check_document(name, document)
 
 
+def test_a_running_table_gets_fewer_workers(service: Service) -> None:
+    """Or more, up to what the deployment allows. None can be set before its workers have begun."""
+    service.machine.is_slow = True
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"})
+    path, found = f"/tables/{line['id']}/limit", service.machine.found[line["id"]]
+
+    early_code, early = service.do("POST", path, workers="5")
+    found["workers"] = 10
+    code, limited = service.do("POST", path, workers="5")
+    most_code, most = service.do("POST", path, workers="100000")
+
+    assert (early_code, code, most_code) == (422, 200, 422)
+    assert "have not begun" in early["detail"]
+    assert (limited["id"], limited["state"], found["workers"]) == (line["id"], "running", 5)
+    check_document("TableLine", limited)
+    assert most["detail"].startswith("workers: this deployment's setting max_workers allows")
+
+
 def test_list_that_is_too_long_is_refused_with_what_to_do(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,9 +40,6 @@ _LONGEST_INPUT_NBYTES: Final = 260_000
 _MOST_WORKERS: Final = 10_000
 """A Distributed Map runs no more children at the same time."""
 
-_OF_TABLES: Final = ("points-", "zones-", "ranking-")
-"""What the ids of tables begin with."""
-
 _MOST_ATTEMPTS: Final = 99
 _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
 """The name of a request's execution, with the number of the attempt from the second one on.
@@ -265,23 +262,16 @@ class Executions(Struct, frozen=True):
                 raise
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
-        """Let a running gather have at most so many workers from now on, and return its line.
+        """Let a running gather or table have at most so many workers from now on, and return its line.
 
-        Workers that run go on with their shards. There are not more while the deployment is halted.
+        Workers that run go on with their tasks. There are not more while the deployment is halted. Of a
+        table, the next round has as many as it was planned with.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.
             RequestError: The number cannot be set. The message says why.
         """
-        try:
-            found, _ = self.change_workers(id_, workers, may_raise=self.why_halted)
-        except GatherNotFoundError as error:
-            if not id_.startswith(_OF_TABLES):
-                raise
-            raise RequestError(
-                "limit takes gathers only, and this is a table or ranking: cancel it to spend nothing more",
-                field="id",
-            ) from error
+        found, _ = self.change_workers(id_, workers, may_raise=self.why_halted)
         return self._line(found)
 
     def change_workers(
