@@ -138,6 +138,26 @@ def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
     assert [each.status for each in last.scenes] == [Status.LOST if n == 2 else Status.OK for n in range(N)]
 
 
+def test_scenes_of_a_worker_that_was_late_are_not_lost() -> None:
+    """It commits after its round has ended, and the second worker of each scene is lost."""
+
+    async def work() -> MapState:
+        files, rounds = FakeControl(), _rounds()
+        first = await write_round(_state(rounds), files, n_tasks=1)
+        state, read = await merge_round(first, files)
+        again = next_round(state, read, rounds)
+        again = await write_round(again, files, n_tasks=len(again.wanted))
+        await _run(again, files, lost=frozenset(range(1, N)))
+        await _run(first, files)
+        state, read = await merge_round(again, files)
+        return next_round(state, read, rounds)
+
+    last = asyncio.run(work())
+
+    assert last.wanted == []
+    assert [each.value for each in last.scenes] == [float(n) for n in range(N)]
+
+
 def test_round_in_which_no_worker_can_read_fails() -> None:
     """After every scene had a worker of its own. It is an error of the deployment."""
 

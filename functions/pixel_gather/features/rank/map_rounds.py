@@ -141,23 +141,30 @@ async def measure_task(
 async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState, list[int]]:
     """Return the state after a round, and the places of the scenes that it has read.
 
+    A worker of the round before may have been late. What it has read counts for scenes that were lost again.
+
     Raises:
         StoreError: No worker has finished any task, so the workers cannot read at all.
     """
-    files = round_files(control, state.number)
-    done = await committed_tasks(state.tasks, files)
-    was_last_try = state.n_tries == MOST_TRIES
-    if was_last_try and not done and all(each.measured is None for each in state.scenes):
+    sidecars = await _sidecars(state, control)
+    found = {at: ranked for each in sidecars for at, ranked in each.scenes}
+    if state.n_tries > 1:
+        late = await _sidecars(await load_round(control, state.number - 1), control)
+        lost = {at for at, _ in state.wanted} - found.keys()
+        found |= {at: ranked for each in late for at, ranked in each.scenes if at in lost}
+    if state.n_tries == MOST_TRIES and not found and all(each.measured is None for each in state.scenes):
         raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")
-    scenes, read, worker_s = list(state.scenes), [], 0.0
-    for content in await read_sidecars(files, done):
-        sidecar = msgspec.msgpack.decode(content, type=_Sidecar)
-        worker_s += sidecar.worker_s
-        for at, ranked in sidecar.scenes:
-            scenes[at] = ranked
-            read.append(at)
+    scenes = [found.get(at, each) for at, each in enumerate(state.scenes)]
+    worker_s = sum(each.worker_s for each in sidecars)
     usd = state.usd + usd_of_round(worker_s=worker_s, n_tasks=len(state.tasks))
-    return replace(state, scenes=scenes, usd=usd), read
+    return replace(state, scenes=scenes, usd=usd), list(found)
+
+
+async def _sidecars(state: MapState, control: ControlStore) -> list[_Sidecar]:
+    """Return what the workers of a round have read so far."""
+    files = round_files(control, state.number)
+    contents = await read_sidecars(files, await committed_tasks(state.tasks, files))
+    return [msgspec.msgpack.decode(each, type=_Sidecar) for each in contents]
 
 
 def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState:
