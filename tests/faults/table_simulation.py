@@ -19,7 +19,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,9 +30,19 @@ from typing import Any, Final, override
 from unittest.mock import patch
 
 import msgspec
-import numpy as np
 import xxhash
 
+from faults.simulated_images import (
+    N_IMAGES,
+    POINTS,
+    ZONES,
+    Pairs,
+    SimulatedKind,
+    href_of,
+    lines_of,
+    number_of,
+    rows_of,
+)
 from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once, first_of
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.settings import Settings
@@ -40,9 +50,8 @@ from handlers.tables import committed_tables, feature_steps, feature_table, imag
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.image_worker import ImageWorker
 from pixel_gather.core.errors import BusyError, SourceError, StoreError
-from pixel_gather.core.model.source import Cost, CubeRow, Source
+from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.versions import compact_table
 from pixel_gather.tables import feature_rounds
 from pixel_gather.tables.base_table import MOST_TRIES, BaseTable
@@ -50,36 +59,27 @@ from pixel_gather.tables.features import Features, Integers
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.open_scene import ImagePlan
-from pixel_gather.tables.parts import ImageRecord, LineStatus, Measured, line_dtype
+from pixel_gather.tables.parts import ImageRecord, Measured
 from pixel_gather.tables.values import Values
 from support.fakes import FakeControl, FakeTable
 from support.lambda_functions import ENVIRONMENT
 from support.virtual_time import run_virtually
 
-_N_POINTS: Final = 3
-_IDS: Final = np.arange(1, _N_POINTS + 1)
-_POINTS: Final = {
-    "type": "FeatureCollection",
-    "features": [
-        {
-            "type": "Feature",
-            "id": int(id_),
-            "properties": {},
-            "geometry": {"type": "Point", "coordinates": [3.0 + id_, 50.0]},
-        }
-        for id_ in _IDS
-    ],
-}
-_N_IMAGES: Final = 8
-_LISTS: Final = ((0, 5), (3, _N_IMAGES), (0, _N_IMAGES))
+_LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
 """First image of each list, and the one after its last."""
 
-_APPENDED: Final = "points-all"
+_FILES: Final = {
+    "table": "",
+    "features_table": ".features",
+    "images_table": ".images",
+    "pieces_table": ".pieces",
+}
+"""Fields of a result, and what is added to the name of the table."""
+
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
 _LONGEST_IMAGE_S: Final = 60.0
 _MOST_CALLS: Final = 5
-_COLUMN: Final = "red"
 _SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
 
 
@@ -90,8 +90,10 @@ class Version:
     records: Mapping[str, ImageRecord]
     """By key."""
 
-    values: Mapping[tuple[str, int], float]
-    """Of lines that are ok, by key of the image and id of the point."""
+    read: Pairs
+
+    shown: Collection[tuple[str, int]]
+    """Those of ``read`` that lines are made of. Others are left out, as a zone has one line of a pass."""
 
 
 @dataclass
@@ -117,11 +119,14 @@ class World(Storm):
     n_calls: int = 0
     """Calls of the function that decides after each round."""
 
+    features: Features | None = None
+    """Of all tables, as they are measured."""
+
     loses: float = field(init=False)
     """Share of the tasks that no worker does in the first round, while there are faults."""
 
     is_read: float = field(init=False)
-    """Share of the points that can be read on an image, while there are faults."""
+    """Share of the features that can be read on an image, while there are faults."""
 
     def __post_init__(self) -> None:
         """Open the stores."""
@@ -130,6 +135,11 @@ class World(Storm):
         self.is_read = 0.6 if self.seed % 7 > 3 else 0.95
         self.control = StormyBucket(storm=self, files=self.files, folder="control/")
         self.results = StormyBucket(storm=self, files=self.files, folder="cubes/out/tables/")
+
+    @property
+    def kind(self) -> SimulatedKind:
+        """What all tables are of."""
+        return ZONES if self.seed % 2 else POINTS
 
     @property
     def appends(self) -> bool:
@@ -235,40 +245,29 @@ class SimulatedDeployment:
 
 @dataclass
 class SimulatedWork:
-    """Measures points: an `ImageWork`."""
+    """Measures images: an `ImageWork`."""
 
     world: World
-    columns: tuple[str, ...] = (_COLUMN,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the values."""
+        return self.world.kind.columns
 
     async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
-        """Return the lines of an image as it is now. Perhaps some of its points cannot be read."""
+        """Return the lines of an image as it is now. Perhaps some of its features cannot be read."""
         assert members is None
-        world, href = self.world, _href_of(row)
+        world, href = self.world, _href_in(row)
         cost.requests += 1
         version, chance = world.n_versions[href], world.chance.random
         await asyncio.sleep(chance() * (2 if chance() < 0.9 or world.has_calmed else 90))
         if world.has_calmed:
-            is_read = np.ones(_N_POINTS, bool)
+            is_read = [True] * world.kind.n_features
         elif chance() < 0.15:
             raise SourceError("it did not answer", href=href, status=Status.TIMED_OUT)
         else:
-            is_read = np.array([chance() < world.is_read for _ in _IDS])
-        lines = np.zeros(_N_POINTS, line_dtype(self.columns))
-        lines["feature"] = np.arange(_N_POINTS)
-        lines["status"] = np.where(is_read, LineStatus.OK, LineStatus.TIMED_OUT)
-        lines["reason"] = np.where(is_read, -1, 0)
-        lines["v0"] = np.where(is_read, [_value(href, version, id_) for id_ in _IDS.tolist()], np.nan)
-        lines["valid"] = is_read
-        record = ImageRecord(
-            number=0,
-            scene=href,
-            time_us=row.time_us,
-            hrefs=(href,),
-            etags=(str(version),),
-            reasons=() if is_read.all() else ("its tile did not answer",),
-            n_lines=len(lines),
-        )
-        return Measured(record, lines)
+            is_read = [chance() < world.is_read for _ in range(world.kind.n_features)]
+        return world.kind.measured(number_of(href), version, is_read)
 
     async def plan(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> ImagePlan:
         """Return what an image would take. Some say more than others, and some cannot be opened now."""
@@ -280,23 +279,10 @@ class SimulatedWork:
         return ImagePlan(n_lines=n, n_tiles=1, n_requests=1, nbytes=1, decoded_nbytes=1)
 
 
-def _value(href: str, version: int, id_: int) -> float:
-    """Return what a version of an image holds at a point."""
-    return int(href.rpartition("/")[2].partition(".")[0]) * 1000.0 + version * 10 + int(id_)
-
-
-def _href_of(row: CubeRow) -> str:
+def _href_in(row: CubeRow) -> str:
     (source,) = row.sources
     assert source is not None
     return source.href
-
-
-def _href(number: int) -> str:
-    return f"s3://sources/{number}.tif"
-
-
-def _rows_of(images: range) -> list[CubeRow]:
-    return [CubeRow(time_us=n * 1_000_000, sources=(Source(href=_href(n)),)) for n in images]
 
 
 def check_result(world: World, name: str, result: Mapping[str, Any]) -> None:
@@ -308,17 +294,8 @@ def check_result(world: World, name: str, result: Mapping[str, Any]) -> None:
     if result["name"] != name:
         raise BrokenPromiseError(f"{name} has the result of {result['name']}")
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        for key, beside in (("table", ""), ("features_table", ".features"), ("images_table", ".images")):
-            content = world.files.get(result[key].removeprefix("s3://"))
-            if content is None:
-                raise BrokenPromiseError(f"{name} has no {key}")
-            path.with_name(f"table{beside}.parquet").write_bytes(content)
-        try:
-            table = BaseTable.open_(path)
-        except StoreError as error:
-            raise BrokenPromiseError(f"{name}: {error}") from error
-        version = _version_of(table, Path(folder))
+        table = _copied(world, name, result, Path(folder))
+        version = _version_of(world, table)
     before = world.told.get(name)
     if not world.appends and any(
         int(each.etags[0] or 0) < world.removed_at.get(each.scene, 0)
@@ -339,43 +316,53 @@ def check_result(world: World, name: str, result: Mapping[str, Any]) -> None:
     world.told[name] = version
 
 
-def _version_of(table: BaseTable, folder: Path) -> Version:
+def _copied(world: World, name: str, result: Mapping[str, Any], folder: Path) -> BaseTable:
+    """Copy the files of a version to the disk, and open it."""
+    path = folder / "table.parquet"
+    for key, beside in _FILES.items():
+        content = world.files.get(result[key].removeprefix("s3://")) if key in result else None
+        if content is not None:
+            path.with_name(f"table{beside}.parquet").write_bytes(content)
+        elif key != "pieces_table" or key in result:
+            raise BrokenPromiseError(f"{name} has no {key}")
+    try:
+        return BaseTable.open_(path)
+    except StoreError as error:
+        raise BrokenPromiseError(f"{name}: {error}") from error
+
+
+def _version_of(world: World, table: BaseTable) -> Version:
     """Return what a table holds, and compare it with its images."""
-    at = {each.number: index for index, each in enumerate(table.records)}
-    lines = table.lines(folder / "lines", _IDS, at=at, reasons={}, pieces={})
-    values: dict[tuple[str, int], float] = {}
-    seen: set[tuple[str, int]] = set()
-    for line in lines:
-        record, id_ = table.records[line["image"]], int(_IDS[line["feature"]])
-        pair = (record.key, id_)
-        if pair in seen:
-            raise BrokenPromiseError(f"point {id_} has two lines of {record.scene}")
-        seen.add(pair)
-        if line["status"] == LineStatus.OK:
-            values[pair] = float(line["v0"])
-            if values[pair] != _value(record.scene, int(record.etags[0] or -1), id_):
-                raise BrokenPromiseError(f"point {id_} has the value of another version of {record.scene}")
-        elif not np.isnan(line["v0"]):
-            raise BrokenPromiseError(f"point {id_} was not read on {record.scene}, and has a value")
+    assert world.features is not None
     records = {each.key: each for each in table.records}
     if len(records) < len(table.records):
         raise BrokenPromiseError("an image is there twice")
+    lines = lines_of(table.path)
+    read = world.kind.pairs(lines, table.records, world.features)
     for record in table.records:
-        n_unread = _N_POINTS - sum((record.key, int(id_)) in values for id_ in _IDS)
-        if record.status == "ok" and n_unread != record.n_unread:
-            raise BrokenPromiseError(f"{record.scene} lacks {n_unread} lines, and tells of {record.n_unread}")
-    return Version(records, values)
+        n_read = sum(key == record.key for key, _ in read)
+        if record.status == "ok" and n_read + record.n_unread != record.n_lines:
+            raise BrokenPromiseError(
+                f"{record.scene} has {n_read} of {record.n_lines} lines, and tells of {record.n_unread}"
+            )
+    keys = {each.hrefs[0]: each.key for each in table.records}
+    shown = {
+        (keys[href], line["id"])
+        for line in lines
+        for href in f"{line['href'] or ''} {line.get('other_hrefs') or ''}".split()
+    }
+    return Version(records, read, read.keys() & shown)
 
 
 def _check_kept(before: Version, after: Version) -> None:
     """Check that nothing that was read is lost, and that no value changes but of an image made whole."""
     if missing := before.records.keys() - after.records.keys():
         raise BrokenPromiseError(f"{len(missing)} images of a former version are missing")
-    for pair, value in before.values.items():
+    for pair, value in before.read.items():
         was, now = before.records[pair[0]], after.records[pair[0]]
-        if pair not in after.values:
+        if pair in before.shown and pair not in after.read:
             raise BrokenPromiseError(f"a value of {was.scene} is lost")
-        if after.values[pair] != value and not (now.is_whole and not was.is_whole):
+        if after.read.get(pair, value) != value and not (now.is_whole and not was.is_whole):
             raise BrokenPromiseError(f"a value of {was.scene} has changed")
 
 
@@ -396,9 +383,10 @@ class Run:
     async def execution(self, name: str, number: int) -> None:
         """Make a table of a list, as the state machine does."""
         images = range(*_LISTS[number])
-        given: dict[str, Any] = {"points": _POINTS, "by": _COLUMN, "sources": [_href(n) for n in images]}
+        kind = self.world.kind
+        given: dict[str, Any] = {**kind.request, "sources": [href_of(n) for n in images]}
         if self.world.appends:
-            given["append_to"] = _APPENDED
+            given["append_to"] = kind.appended
         verdict = await self._until_done(lambda: self.steps.begin(given, execution=name, left_s=900.0))
         await self._go_on(verdict)
         self.check_done(verdict, images)
@@ -498,7 +486,7 @@ class Run:
         """
         table = verdict["result"]["name"]
         there = self.world.told.get(table)
-        keys = {key_of(row): row for row in _rows_of(images)}
+        keys = {key_of(row): row for row in rows_of(images)}
         missing = keys if there is None else keys.keys() - there.records.keys()
         if missing:
             raise BrokenPromiseError(f"{table} is told to be done, and lacks {len(missing)} images")
@@ -521,7 +509,7 @@ class Run:
             await asyncio.sleep(self.world.chance.random() * 20)
             if self._chance() < 0.2 and self.world.appends:
                 with suppress(StoreError):
-                    await compact_table._compacted(self.world.results.below(_APPENDED))  # type: ignore[arg-type] # as above
+                    await compact_table._compacted(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
             elif self.world.ended:
                 table, number = self.world.chance.choice(self.world.ended)
                 with suppress(StoreError, TimeoutError):
@@ -534,7 +522,7 @@ def _remove_tables(world: World) -> None:
         for key in [key for key in world.files if key.startswith(f"{world.results.folder}{name}/")]:
             del world.files[key]
     world.told.clear()
-    world.n_versions.update(map(_href, range(_N_IMAGES)))
+    world.n_versions.update(map(href_of, range(N_IMAGES)))
     world.removed_at = dict(world.n_versions)
 
 
@@ -556,7 +544,7 @@ async def _vandal(world: World) -> None:
     """Replace images now and then."""
     while not world.has_calmed:
         await asyncio.sleep(world.chance.random() * 10)
-        world.n_versions[_href(world.chance.randrange(_N_IMAGES))] += 1
+        world.n_versions[href_of(world.chance.randrange(N_IMAGES))] += 1
 
 
 async def _everything(world: World) -> None:
@@ -581,7 +569,7 @@ async def _everything(world: World) -> None:
             continue
         await run.execution(f"last-{at}-again", 2)
     await world.all_arrived()
-    table = world.told[_APPENDED] if world.appends else next(iter(world.told.values()))
+    table = world.told[world.kind.appended] if world.appends else next(iter(world.told.values()))
     for record in table.records.values() if world.appends else ():
         if not record.is_whole and record.tries < MOST_TRIES:
             raise BrokenPromiseError(f"{record.scene} was never read again")
@@ -618,10 +606,10 @@ def _of_this_run(world: World) -> Iterator[None]:
     @asynccontextmanager
     async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
         hrefs = request.sources.hrefs
-        images = range(_number(hrefs[0]), _number(hrefs[-1]) + 1)
+        images = range(number_of(hrefs[0]), number_of(hrefs[-1]) + 1)
         await asyncio.sleep(world.chance.random())
         digest = f"{images.start}-{images.stop}".ljust(64, "x")
-        yield FakeTable(_rows_of(images), has_time=True, digest=digest)
+        yield FakeTable(rows_of(images), has_time=True, digest=digest)
 
     @asynccontextmanager
     async def open_reader(*_: Any) -> AsyncIterator[None]:
@@ -629,7 +617,8 @@ def _of_this_run(world: World) -> Iterator[None]:
 
     @contextmanager
     def opened(_kind: Any, features: Features, _values: Values, _access: Any) -> Iterator[SimulatedWork]:
-        assert len(features) == _N_POINTS
+        assert len(features) == world.kind.n_features
+        world.features = features
         yield SimulatedWork(world)
 
     async def copied(_tables: Any, href: str, to: Path) -> None:
@@ -648,7 +637,7 @@ def _of_this_run(world: World) -> Iterator[None]:
         patch.object(feature_table, "open_table", open_list),
         patch.object(feature_table, "open_reader", open_reader),
         patch.object(image_worker, "open_reader", open_reader),
-        patch.object(PointTable, "opened", opened),
+        patch.object(world.kind.kind, "opened", opened),
         patch.object(committed_tables.CommittedTables, "_copy", copied),
         patch.object(feature_steps, "_LINES_PER_TASK", 5),
         patch.object(feature_steps, "time", clock),
@@ -656,7 +645,3 @@ def _of_this_run(world: World) -> Iterator[None]:
         patch.object(asyncio, "to_thread", in_thread),
     ):
         yield
-
-
-def _number(href: str) -> int:
-    return int(href.rpartition("/")[2].partition(".")[0])
