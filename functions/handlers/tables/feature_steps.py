@@ -220,11 +220,12 @@ class FeatureSteps(Struct, frozen=True):
         """Write the table, and return its result."""
         files = self.deployment.table_files(name)
         packed = PackedFeatures(await needed_file(files, "features"))
-        usd = 0.0
+        usd, n_requests, nbytes = 0.0, 0, 0
         with TemporaryDirectory() as folder:
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)
             async for part in measured_parts(state, files):
                 for record, lines, pieces in part.images:
+                    n_requests, nbytes = n_requests + record.n_requests, nbytes + record.nbytes
                     there = parts.records.get(record.number)  # by a worker that was late, of a former round
                     if there is None or record.worth > there.worth:
                         tries = 1 + state.tries.get(record.number, 0)
@@ -240,14 +241,13 @@ class FeatureSteps(Struct, frozen=True):
                     f"{counted(state.n_near - len(records), 'image')} of the table cannot be found in its "
                     "control files, as some of these have expired: ask for the table again after a month"
                 )
-            n_requests = sum(each.n_requests for each in records)
             told = {
                 "kind": state.about["request"]["kind"],
                 "features": state.n_features,
                 "not_opened": state.n_far,
                 "read": len(records),
                 "requests": n_requests,
-                "bytes": sum(each.nbytes for each in records),
+                "bytes": nbytes,
                 "usd": usd + n_requests * USD_PER_GET,
                 "notes": state.notes,
                 "job": execution,
