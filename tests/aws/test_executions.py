@@ -808,7 +808,7 @@ def test_limit_says_why_it_cannot_be_set(
 
 
 def test_limit_of_an_unknown_gather_says_so() -> None:
-    """As all that is asked of it."""
+    """As status, stop and redrive do."""
     with pytest.raises(GatherNotFoundError, match="there is no gather 0123"):
         gathers(FakeStepFunctions()).limit("0123456789abcdef", 5)
 

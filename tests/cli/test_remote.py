@@ -998,6 +998,8 @@ def test_direct_needs_no_more_than_the_stacks_name(
     assert forced["id"] not in (first["id"], second["id"])
     assert unknown == 2
     assert "no gather nobody" in capsys.readouterr().err
+    assert run("limit", "points-0123", "--workers", "2", "--direct") == 2
+    assert "--direct: points-0123 is a table or a ranking, which needs the API" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -1270,7 +1272,7 @@ def test_status_and_watch_show_a_ranking(
 
 
 def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands are those of a gather. Limit is, too."""
+    """The commands are those of a gather. So is limit."""
     api.on(f"DELETE /v1/gathers/{ID}", NO_GATHER)
     api.on(f"POST /v1/gathers/{ID}/redrive", NO_GATHER)
     api.on(f"POST /v1/gathers/{ID}/limit", NO_GATHER)
@@ -1284,8 +1286,19 @@ def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureF
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [f"table job     {ID}", "state         stopped", lines[0], "state         running"]
-    assert lines[4:] == [f"{ID} has at most 5 workers from now on"]
+    assert lines[4:] == [f"{ID} has at most 5 workers until its round ends"]
     assert api.asked[-1].query == {"workers": ["5"]}
+
+
+def test_removed_table_is_told_to_be_removed(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """And not to be unknown: list still shows it."""
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    said = f"the files of the table {ID} were removed: send its request again to make it anew"
+    removed = Reply({"type": "urn:pixel-gather:problem:gather_not_found", "detail": said}, 404)
+    api.on(f"GET /v1/tables/{ID}", removed)
+
+    assert run("status", ID) == 2
+    assert capsys.readouterr().err == f"pixel-gather: {said}\n"
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

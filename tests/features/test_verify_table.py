@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pixel_gather import StoreError, points, verify_table
+from pixel_gather import RequestError, StoreError, points, verify_table
+from pixel_gather.features.verify.verify import find_table
 from pixel_gather_cli.main import main
 
 DEMO = Path(__file__).parents[1] / "data/demo"
@@ -103,7 +104,7 @@ def test_the_folder_of_a_table_of_a_deployment_is_verified(
     (tmp_path / version).mkdir(parents=True)
     for each in table.parent.glob("plots*.parquet"):
         each.rename(tmp_path / version / each.name.replace("plots", "table"))
-    told = {name: f"s3://cubes/{version}/{name}.parquet" for name in ("table", "images_table")}
+    told = {"kind": "points", "table": f"s3://cubes/{version}/table.parquet"}
     (folder / "result.json").write_text(json.dumps(told))
 
     with pytest.raises(SystemExit) as same:
@@ -117,3 +118,31 @@ def test_the_folder_of_a_table_of_a_deployment_is_verified(
     assert text.startswith(
         "21 lines of 5 images compared with the receipt: the same\ntable.parquet is missing\n"
     )
+
+
+def test_verify_table_takes_a_folder_as_well(table: Path) -> None:
+    """That of a version has no ``result.json``, and may be copied alone."""
+    for each in list(table.parent.glob("plots*.parquet")):
+        each.rename(each.with_name(each.name.replace("plots", "table")))
+
+    assert verify_table(table.parent).is_same
+    assert find_table(table.parent) == f"{table.parent}/table.parquet"
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        ("", StoreError, "its result.json is damaged"),
+        ("3", StoreError, "its result.json is damaged"),
+        ('{"kind": "zones", "table": null}', StoreError, "its result.json is damaged"),
+        ('{"kind": "ranking", "table": "s3://b/r/ranking.json"}', RequestError, "is a ranking"),
+    ],
+)
+def test_a_folder_without_a_table_is_refused_in_words(
+    tmp_path: Path, content: str, error: type[Exception], says: str
+) -> None:
+    """A damaged result is none, and a ranking has no receipt."""
+    (tmp_path / "result.json").write_text(content)
+
+    with pytest.raises(error, match=says):
+        find_table(tmp_path)

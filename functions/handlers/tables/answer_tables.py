@@ -30,7 +30,6 @@ from handlers.tables.series_request import DrillQuery, body_of_query, table_of_s
 from handlers.tables.table_request import admit_table
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, SourceError
 from pixel_gather.io.aws.executions import Executions
-from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _TO_ANSWER_S: Final = 3.0
 _TO_NAME_S: Final = 5.0
@@ -157,16 +156,15 @@ class TableService(Struct, frozen=True):
         result = document["result"]
         if result is None or result.get("table") is None:  # nothing was found
             return document
-        is_ranking = result["kind"] == RANKING
-        files = self.deployment.results.below(result["name"])
-        content = self.deployment.run(files.get("answer.json" if is_ranking else RESULT_KEY))
-        if content is None:
-            what = "ranking" if is_ranking else "table"
+        if result["kind"] != RANKING:
+            self.deployment.run(CommittedTables(self.deployment).check_there(result, job=id_))
+            return document
+        answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
+        if answer is None:
             raise GatherNotFoundError(
-                f"the files of the {what} {id_} were removed: send its request again to make it anew"
+                f"the files of the ranking {id_} were removed: send its request again to make it anew"
             )
-        if is_ranking:
-            document["ranking"] = json.loads(content)
+        document["ranking"] = json.loads(answer)
         return document
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from handlers.deployment.stores import Deployment
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import GatherNotFoundError, RequestError
 from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
-from pixel_gather.tables.table_receipt import RESULT_KEY, digest_of_path, side_path
+from pixel_gather.tables.table_receipt import RESULT_KEY, digest_of_path, key_in_folder, side_path
 
 TABLE: Final = "table.parquet"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
@@ -56,6 +56,23 @@ class CommittedTables(Struct, frozen=True):
         """Return the last version of a table; None if there is none."""
         found = await self.deployment.results.below(name).get_with_etag(RESULT_KEY)
         return None if found is None else Committed(result=json.loads(found[0]), etag=found[1])
+
+    async def check_there(self, result: Mapping[str, Any], *, job: str) -> None:
+        """Refuse the result of a job whose version of the table was removed.
+
+        Raises:
+            GatherNotFoundError: It was. The message says what to do.
+        """
+        name = result["name"]
+        if await self.deployment.results.below(name).exists(key_in_folder(result["table"])):
+            return
+        last = await self.find(name)
+        if last is None:
+            said = f"the files of the table {job} were removed: send its request again to make it anew"
+        else:
+            version = f"version {result['version']} of the table {name}, which {job} wrote, was removed"
+            said = f"{version}: the last one is version {last.version}, by {last.result['job']}"
+        raise GatherNotFoundError(said)
 
     async def load(self, committed: Committed, folder: Path, *, with_lines: bool) -> BaseTable:
         """Copy a version to the disk, and open it.

@@ -56,6 +56,8 @@ type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
 _ROWS_AT_ONCE: Final = 1024
+"""In memory as objects. Their values are collected until a chunk is full."""
+
 _GIVEN_UP_AT_ONCE: Final = 16
 _RUN_AGAIN: Final = "run the gather again to go on"
 _ALLOW_THEM: Final = (

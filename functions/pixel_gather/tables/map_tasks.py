@@ -30,8 +30,6 @@ LOST: Final = "its worker failed at every try, also when it read no other scene"
 _STATE: Final = "state"
 """The file of a round that is written last. Who finds it finds the others."""
 
-"""In the folder of a table's first round. It stays if somebody removes the table."""
-
 _AHEAD: Final = 32
 
 
@@ -107,16 +105,16 @@ class RoundState(Protocol):
 
 
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:
-    """Note the result of a table that is written. The note lies in the folder of the table's first round."""
+    """Note the result of a table that is written.
+
+    The note lies in the folder of the table's first round. It stays if somebody removes the table.
+    """
     content = {"started_at": state.started_at, "result": result}
     await round_files(control, state.first).put(RESULT_KEY, json.dumps(content).encode())
 
 
 async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] | None:
-    """Return the result that was noted for the table of this state; None if none was.
-
-    The note stays if the table is removed later.
-    """
+    """Return the result that was noted for the table of this state; None if none was."""
     content = await round_files(control, state.first).get(RESULT_KEY)
     noted = {} if content is None else json.loads(content)
     return noted["result"] if noted.get("started_at") == state.started_at else None

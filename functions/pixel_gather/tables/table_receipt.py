@@ -12,7 +12,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import place_text
 
 RESULT_KEY: Final = "result.json"
-"""In the folder of a table of a deployment. It names the files of the last version."""
+"""The result of a table of a deployment. In the table's folder it names the files of the last version."""
 
 _PART_NBYTES: Final = 1 << 20
 
@@ -33,6 +33,11 @@ class Written(Struct, frozen=True, kw_only=True):
 
     digest: str
     """Of all lines, in their order."""
+
+
+def key_in_folder(href: str) -> str:
+    """Return where a file of a version lies in the folder of its table: below the folder of the version."""
+    return "/".join(href.rsplit("/", 2)[1:])
 
 
 def table_path(table: object) -> Path:

@@ -1,12 +1,15 @@
 """``pixel-gather limit``: changes the number of workers of a running gather or table."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.status_text import kind_of
+
+_UNTIL: Final = {"gather": "from now on", "table": "until its round ends"}
 
 
 @click.command("limit")
@@ -20,8 +23,12 @@ def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> N
     """Let a running gather or table have fewer workers, or more, from now on.
 
     Workers that run go on with their shards, and no new one starts above the number. This leaves more of the
-    account to others. The API takes at most the deployment's max_workers; --direct does not know it. A table
-    reads lost images again in another round, which has its own number. To spend nothing more, cancel it.
+    account to others. To spend nothing more, cancel the gather or table.
+
+    The API takes at most the deployment's max_workers. --direct does not know it, and takes gathers only.
+
+    Of a table, the number holds for the round that runs. Lost images are read again in a second round, and a
+    ranking has a round for each finer level. Each round begins with the number that was planned for it.
 
     \b
     pixel-gather limit 3f9c2ab417d0e865 --workers 5
@@ -30,5 +37,5 @@ def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> N
     click.echo(
         json.dumps(line, indent=2)
         if as_json
-        else f"{id_} has at most {counted(workers, 'worker')} from now on"
+        else f"{id_} has at most {counted(workers, 'worker')} {_UNTIL[kind_of(line)]}"
     )

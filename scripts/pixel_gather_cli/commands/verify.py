@@ -23,10 +23,10 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
     """Read a cube or a table and compare it with its receipt.
 
     CUBE is a folder or s3://bucket/prefix. It may also be a table, whose name ends with .parquet, or the
-    folder of a deployment's table. Pixels and files are compared with the digests in its receipt.json,
-    coordinates with rows.parquet, metadata and pages with their checksums. Of a table, all its files are
-    compared. Every difference is one line. The exit code is 0 if there is none, 1 if there are some, and 2
-    if it cannot be read or has no receipt.
+    folder of a deployment's table or of one of its versions. Pixels and files are compared with the digests
+    in its receipt.json, coordinates with rows.parquet, metadata and pages with their checksums. Of a table,
+    all its files are compared. Every difference is one line. The exit code is 0 if there is none, 1 if there
+    are some, and 2 if it cannot be read or has no receipt.
 
     \b
     pixel-gather verify out/bolzano.zarr

@@ -50,6 +50,7 @@ _NOT_STARTED: Final = (500, "failed")
 A function that fails is 502, and one that takes too long is 504:
 https://docs.aws.amazon.com/lambda/latest/dg/services-apigateway-errors.html."""
 
+_NO_TABLE: Final = "there is no table"
 _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
@@ -133,7 +134,9 @@ class ApiDeployment:
         except GatherNotFoundError as no_gather:
             try:
                 return self._send(method, _path(id_, "table") + rest)
-            except GatherNotFoundError:
+            except GatherNotFoundError as no_table:
+                if not str(no_table).startswith(_NO_TABLE):  # there was one, and its files are gone
+                    raise
                 said = str(no_gather).replace("no gather", "no gather or table", 1)
                 raise GatherNotFoundError(said) from None
             except DeniedError:  # the user may ask about gathers only, or the API has no tables

@@ -1,10 +1,12 @@
 """A deployment reached by its state machine and bucket, without the API."""
 
 import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import GatherNotFoundError, RequestError
 from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
@@ -12,6 +14,9 @@ from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.deployment import Kind, LocalList
+
+_OF_TABLES: Final = ("points-", "zones-", "ranking-")
+"""What the ids of tables begin with."""
 
 
 class DirectDeployment:
@@ -46,7 +51,8 @@ class DirectDeployment:
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather."""
-        return self._executions.status(id_)
+        with _of_gathers(id_):
+            return self._executions.status(id_)
 
     def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
         """Return one page of gathers.
@@ -60,12 +66,28 @@ class DirectDeployment:
 
     def stop(self, id_: str) -> dict[str, Any]:
         """Stop a gather."""
-        return self._executions.stop(id_)
+        with _of_gathers(id_):
+            return self._executions.stop(id_)
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Change the workers of a running gather."""
-        return self._executions.limit(id_, workers)
+        with _of_gathers(id_):
+            return self._executions.limit(id_, workers)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts."""
-        return self._executions.redrive(id_)
+        with _of_gathers(id_):
+            return self._executions.redrive(id_)
+
+
+@contextmanager
+def _of_gathers(id_: str) -> Iterator[None]:
+    """Say of the id of a table that it needs the API. Tables have a state machine of their own."""
+    try:
+        yield
+    except GatherNotFoundError as error:
+        if not id_.startswith(_OF_TABLES):
+            raise
+        raise RequestError(
+            f"{id_} is a table or a ranking, which needs the API: leave it out", field="--direct"
+        ) from error

@@ -252,6 +252,9 @@ def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Pa
         assert verify_table(document["links"]["table"], stores=stores).is_same
     with pytest.raises(StoreError):
         verify_table(documents[1]["links"]["table"], stores=stores)
+    code, gone = service.do("GET", f"/tables/{documents[0]['id']}")
+    said = f"version 1 of the table points-grows, which {documents[0]['id']} wrote, was removed"
+    assert (code, gone["detail"]) == (404, f"{said}: the last one is version 5, by {last['id']}")
     assert lines(service) == at_once(service, tmp_path, *range(5))
 
 

@@ -96,7 +96,7 @@ def check_cube(store: Store, *, place: str) -> Verified:
         StoreError: There is no receipt, it is damaged, or the store failed.
     """
     with errors_of_store(f"{place}: the cube cannot be read"):
-        receipt = read_receipt(store, place)
+        receipt = read_receipt(store, place, wanted="a complete cube or of a table")
         root = _read_root(store, receipt)
         group = open_group(store, is_consolidated=not root.is_behind)
         pixels = dict(_check_pixel_arrays(store, group, root, receipt))

@@ -1,20 +1,31 @@
 """Compare a cube, or a table, with its receipt."""
 
-import json
 import os
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import href_here, open_existing
-from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.object_store import Objects, Store
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather.tables.table_receipt import RESULT_KEY
+from pixel_gather.tables.table_receipt import RESULT_KEY, key_in_folder
+
+_TABLE: Final = "table.parquet"
+
+
+class _Result(msgspec.Struct, frozen=True):
+    """What is read of a ``result.json``."""
+
+    kind: str
+    table: str
 
 
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
@@ -43,34 +54,54 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
 
 
 def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> str | None:
-    """Return the file of a table in the folder that a deployment has made for it; None if none is there.
+    """Return the file of a table of a deployment, in the table's folder or in that of one of its versions.
 
-    Of a table that is appended to, it is that of the last version.
+    In the table's folder, it is the file of the last version.
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
 
+    Returns:
+        The file; None if there is no table, or if it cannot be read.
+
     Raises:
-        RequestError: The place is neither a local folder nor on S3.
-        StoreError: The folder is missing.
-        DeniedError: As `verify`.
+        RequestError: The place is neither a local folder nor on S3, or a ranking is there.
+        StoreError: The folder is missing, or its ``result.json`` is damaged.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, name = open_existing(place, stores)
     try:
-        result = json.loads(bytes(obstore.get(store, RESULT_KEY).bytes()))
-    except (BaseError, OSError):  # if the store failed, who reads a cube there is told so
-        return None
-    if "images_table" not in result:  # it is a ranking
-        return None
-    return "/".join([name, *result["table"].rsplit("/", 2)[1:]])
+        content = bytes(obstore.get(store, RESULT_KEY).bytes())
+    except (BaseError, OSError):
+        content = None
+    if content is None:
+        return f"{name}/{_TABLE}" if _exists(store, _TABLE) else None
+    try:
+        result = msgspec.json.decode(content, type=_Result)
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"{name}: its {RESULT_KEY} is damaged ({error}); name the table's Parquet file"
+        ) from error
+    if result.kind == "ranking":
+        raise RequestError(f"{name} is a ranking, which has no receipt to compare it with", field="cube")
+    return f"{name}/{key_in_folder(result.table)}"
+
+
+def _exists(store: Store, key: str) -> bool:
+    try:
+        obstore.head(store, key)
+    except (BaseError, OSError):
+        return False
+    return True
 
 
 def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
     """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 
     Args:
-        place: The table: a Parquet file, or ``s3://bucket/key``.
+        place: The table: a Parquet file, or ``s3://bucket/key``. Or the folder of a deployment's table, as
+            in `find_table`.
         stores: How to access S3.
 
     Raises:
@@ -79,5 +110,7 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     text = place_text(place, "place")
+    if not text.endswith(".parquet"):
+        text = find_table(place, stores=stores) or text
     text = str(Path(text).expanduser()) if text.startswith("~/") else text
     return check_table(href_here(text, "place"), Objects(stores or StoreSettings()))

@@ -83,6 +83,16 @@ class ObjectControlStore(Struct, frozen=True):
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("written", key, error) from error
 
+    async def exists(self, key: str) -> bool:
+        """Return whether there is such a file."""
+        try:
+            await obstore.head_async(self.store, self.prefix + key)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            if says_missing(error, may_list=self.may_list):
+                return False
+            raise _in_words("read", key, error) from error
+        return True
+
     async def get(self, key: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
         found = await self.get_with_etag(key)

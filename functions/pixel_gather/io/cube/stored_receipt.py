@@ -10,8 +10,8 @@ from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
 
-def read_receipt(store: Store, place: str) -> Receipt:
-    """Return a cube's receipt. Blocks.
+def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -> Receipt:
+    """Return a cube's receipt. Blocks. The error for a place without one says to name what is wanted.
 
     Raises:
         StoreError: There is no receipt, it is damaged, or the store refuses.
@@ -20,8 +20,8 @@ def read_receipt(store: Store, place: str) -> Receipt:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
     except FileNotFoundError as error:
         raise StoreError(
-            f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of a "
-            "complete cube"
+            f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of "
+            f"{wanted}"
         ) from error
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
