@@ -41,7 +41,7 @@ SUMMARIES = {
     "forget": "Remove former versions of a cube, which can then no longer be opened.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "join": "Join many cubes into one array by their metadata. No pixel is read.",
-    "limit": "Let a running gather have fewer workers, or more, from now on.",
+    "limit": "Let a running gather or table have fewer workers, or more, from now on.",
     "list": "List the gathers on AWS, latest first, or the tables.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",

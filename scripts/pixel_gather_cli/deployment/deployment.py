@@ -47,7 +47,7 @@ class RemoteDeployment(Protocol):
         """Stop what `status` describes; return its ``id`` and ``state``."""
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
-        """Let a running gather have at most so many workers from now on; return its ``id`` and ``state``."""
+        """Let a gather or table have at most so many workers from now on; return its ``id`` and ``state``."""
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts of what failed or was stopped; return its ``id`` and ``state``."""
