@@ -100,8 +100,8 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
     """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 
     Args:
-        place: The table: a Parquet file, or ``s3://bucket/key``. Or the folder of a deployment's table, as
-            in `find_table`.
+        place: The table: a Parquet file, or ``s3://bucket/key``. Or the folder of a deployment's table,
+            or of one of its versions.
         stores: How to access S3.
 
     Raises:
