@@ -78,6 +78,7 @@ _FILES: Final = {
 
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
+_MONTH_S: Final = 30 * 86_400.0
 _LONGEST_IMAGE_S: Final = 60.0
 _MOST_CALLS: Final = 5
 _SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
@@ -113,6 +114,9 @@ class World(Storm):
     removed_at: Mapping[str, int] = field(default_factory=dict)
     """The version of each image when the tables were removed."""
 
+    later_s: float = 0.0
+    """What is added to the time of all clocks."""
+
     ended: list[tuple[str, int]] = field(default_factory=list)
     """Rounds that have ended, by table and number."""
 
@@ -135,6 +139,10 @@ class World(Storm):
         self.is_read = 0.6 if self.seed % 7 > 3 else 0.95
         self.control = StormyBucket(storm=self, files=self.files, folder="control/")
         self.results = StormyBucket(storm=self, files=self.files, folder="cubes/out/tables/")
+
+    @override
+    def now(self) -> float:
+        return super().now() + self.later_s
 
     @property
     def kind(self) -> SimulatedKind:
@@ -517,7 +525,17 @@ class Run:
 
 
 def _remove_tables(world: World) -> None:
-    """Remove every table that was made. Control files stay. Images are replaced, as that is why."""
+    """Remove every table that was made. Images are replaced, as that is why.
+
+    Control files stay; or a month has gone by, and some of them have expired.
+    """
+    if world.seed % 8 == 5:
+        world.later_s = _MONTH_S
+        world.ended.clear()  # nothing is redriven any more
+        world.read.clear()
+        for key in [key for key in world.files if key.startswith(world.control.folder)]:
+            if world.chance.random() < 0.5:
+                del world.files[key]
     for name in world.told:
         for key in [key for key in world.files if key.startswith(f"{world.results.folder}{name}/")]:
             del world.files[key]

@@ -40,8 +40,13 @@ def _put_back_rounds_that_are_cut_twice(monkeypatch: pytest.MonkeyPatch) -> None
     """Let the call count that has cut a round last, while workers of the first one are at work."""
 
     async def begin_round(
-        files: ControlStore, parts: Sequence[bytes], state_of: Callable[[list[MapTask]], bytes]
+        files: ControlStore,
+        parts: Sequence[bytes],
+        state_of: Callable[[list[MapTask]], bytes],
+        *,
+        started_at: float,
     ) -> bytes:
+        del started_at
         tasks, stop = [], 0
         for index, part in enumerate(parts):
             tasks.append(MapTask(index=index, start=stop, stop=stop + len(part), scenes_key="scenes"))
@@ -173,6 +178,22 @@ def _put_back_readings_of_removed_tables(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(feature_steps, "result_of", none)
 
 
+def _put_back_attempts_of_any_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an attempt be continued some of whose files have expired."""
+    monkeypatch.setattr(feature_steps, "goes_on", lambda *_, **__: True)
+
+
+def _put_back_sidecars_of_older_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sidecars count whose state has expired, if the same scenes are cut in the same way."""
+    begin_round = map_tasks.begin_round
+
+    async def of_any_time(*known: Any, started_at: float) -> bytes:
+        del started_at
+        return await begin_round(*known, started_at=0.0)
+
+    monkeypatch.setattr(feature_rounds, "begin_round", of_any_time)
+
+
 def _put_back_names_that_outlive_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an append have the same name as that of a removed table at the same version."""
 
@@ -209,6 +230,8 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_sidecars_of_any_worker,
     _put_back_lost_images_that_are_left_out,
     _put_back_readings_of_removed_tables,
+    _put_back_attempts_of_any_age,
+    _put_back_sidecars_of_older_attempts,
     _put_back_names_that_outlive_a_table,
     _put_back_versions_that_bring_nothing,
     _put_back_compactions_of_the_last_version,
@@ -217,6 +240,7 @@ _MOST_SEEDS: Final = 3000
 _FIRST_SEEDS: Final[dict[_PutBack, int]] = {
     _put_back_late_readings_that_are_lost: 90,
     _put_back_rounds_that_are_overlooked: 290,
+    _put_back_sidecars_of_older_attempts: 60,
     _put_back_names_that_outlive_a_table: 930,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""

@@ -34,7 +34,7 @@ from pixel_gather.features.rank.rounds import NothingKept, Rounds, WantedRead, b
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
-from pixel_gather.tables.map_tasks import keep_result, last_round, result_of
+from pixel_gather.tables.map_tasks import goes_on, keep_result, last_round, result_of
 from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _MOST_SCENES: Final = 100_000
@@ -76,9 +76,10 @@ class RankingRounds(Struct, frozen=True):
         was_written = former is not None and await result_of(former, files) is not None
         if (found := await find_complete(self.deployment, name)) is not None:
             return found
-        if former is not None and not was_written:  # an attempt has failed, or still runs: go on with it
-            return await self._run(name, former, asked, execution)
-        # Here the ranking has no rounds yet, or it was written and then removed. It gets new rounds.
+        if former is not None and not was_written and goes_on(former, now_s=time.time()):
+            return await self._run(name, former, asked, execution)  # it has failed, or still runs
+        # Here the ranking has no rounds yet, its last attempt is too old, or it was written and removed.
+        # It gets new rounds.
         number = 0 if former is None else former.number + 1
         await files.put("request.json", json.dumps(given).encode())
         state = MapState(

@@ -39,7 +39,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
-from pixel_gather.tables.map_tasks import MOST_TRIES, keep_result, last_round, result_of
+from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, keep_result, last_round, result_of
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_limits import TableLimits
@@ -118,9 +118,10 @@ class FeatureSteps(Struct, frozen=True):
             if opened.base is not None and result is not None:
                 return _complete(result)
             await self._write_inputs(name, opened, given, files)
-            if begun is not None and result is None:  # an attempt has failed, or still runs: go on with it
-                return await self._planned(name, begun, execution)
-            # Here the table has no rounds yet, or it was written and then removed. It gets new rounds.
+            if begun is not None and result is None and goes_on(begun, now_s=time.time()):
+                return await self._planned(name, begun, execution)  # it has failed, or still runs
+            # Here the table has no rounds yet, its last attempt is too old, or it was written and removed.
+            # It gets new rounds.
             plan, planned = await self.plan(opened, asked.limits)
             state = _first_state(opened, plan, number=0 if begun is None else begun.number + 1)
             if opened.base is not None:

@@ -144,6 +144,7 @@ async def write_round(
         round_files(control, state.number),
         [msgspec.msgpack.encode(some) for some in cut],
         lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
+        started_at=state.started_at,
     )
     return msgspec.msgpack.decode(content, type=FeatureState)
 

@@ -32,6 +32,9 @@ _STATE: Final = "state"
 
 _AHEAD: Final = 32
 
+_LONGEST_ATTEMPT_S: Final = 14 * 86_400
+"""From its beginning, as long as a redrive is possible. Later, control files expire one by one."""
+
 
 class MapTask(Struct, frozen=True, kw_only=True):
     """Scenes that one worker reads."""
@@ -55,7 +58,11 @@ def round_files(control: ControlStore, number: int) -> ControlStore:
 
 
 async def begin_round(
-    files: ControlStore, parts: Sequence[bytes], state_of: Callable[[list[MapTask]], bytes]
+    files: ControlStore,
+    parts: Sequence[bytes],
+    state_of: Callable[[list[MapTask]], bytes],
+    *,
+    started_at: float,
 ) -> bytes:
     """Write the scenes of a round, then its state. Another call may have written a state before: it stays.
 
@@ -63,12 +70,13 @@ async def begin_round(
         files: The store of the round's files.
         parts: The scenes, one part for each task.
         state_of: Takes the tasks and returns the state to write.
+        started_at: Of the state. Sidecars of an older attempt, whose state has expired, are not of its tasks.
 
     Returns:
         The state that counts. It is that of another call if that call was first.
     """
     whole, edges = b"".join(parts), [0, *accumulate(map(len, parts))]
-    digest = xxhash.xxh3_128(json.dumps(edges).encode())
+    digest = xxhash.xxh3_128(json.dumps([started_at, edges]).encode())
     digest.update(whole)
     key = f"scenes-{digest.hexdigest()}"
     tasks = [
@@ -102,6 +110,11 @@ class RoundState(Protocol):
 
     started_at: float
     """When the table was begun, in seconds since 1970-01-01 UTC."""
+
+
+def goes_on(state: RoundState, *, now_s: float) -> bool:
+    """Return whether an attempt of this state is so young that it is continued, and not begun anew."""
+    return now_s - state.started_at < _LONGEST_ATTEMPT_S
 
 
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:

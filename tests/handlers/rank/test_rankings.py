@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger
 from pixel_gather import Settings, rank
 from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog
 from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
@@ -326,6 +327,18 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     assert again["n_missing"] == verdict["n_missing"] - 1 == 0
     assert done["result"]["failed"] == 0
     assert complete == done
+
+
+def test_old_ranking_is_begun_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 14 days, as some of its control files may have expired."""
+    event = {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}
+    verdict = service.machine.plan.handler(event, Context())
+    monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", 0.0)
+    again = service.machine.plan.handler(event | {"execution": "b"}, Context())
+
+    name, _, number = verdict["gather"].partition("/")
+    assert (number, again["gather"]) == ("0", f"{name}/1")
+    assert again["n_missing"] == verdict["n_missing"]
 
 
 def test_ranking_that_is_out_of_time_becomes_a_large_one(service: Service) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables import map_tasks
 from support.lambda_functions import ENVIRONMENT
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
@@ -174,6 +175,18 @@ def read(service: Service, href: str) -> pa.Table:
     bucket, _, key = href.removeprefix("s3://").partition("/")
     content = service.machine.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     return pq.read_table(io.BytesIO(content))
+
+
+def test_an_old_table_is_begun_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 14 days, as some of its control files may have expired. What was read before does not count."""
+    verdict = service.begun(of_zones(service), "a")
+    service.handle(verdict, 0)
+    monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", 0.0)
+    again = service.begun(of_zones(service), "b")
+
+    name, _, number = verdict["gather"].partition("/")
+    assert (number, again["gather"]) == ("0", f"{name}/1")
+    assert again["n_missing"] == N
 
 
 def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:

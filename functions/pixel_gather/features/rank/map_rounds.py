@@ -100,6 +100,7 @@ async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -
         round_files(control, state.number),
         parts,
         lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
+        started_at=state.started_at,
     )
     return msgspec.msgpack.decode(content, type=MapState)
 
