@@ -21,7 +21,7 @@ from handlers.api.resolver import Resolver, api_address, handler_of, limit_worke
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
-from handlers.tables.committed_tables import CommittedTables
+from handlers.tables.committed_tables import CommittedTables, removed_error
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.feature_table import open_feature_table
 from handlers.tables.kinds import RANKING
@@ -161,9 +161,7 @@ class TableService(Struct, frozen=True):
             return document
         answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
         if answer is None:
-            raise GatherNotFoundError(
-                f"the files of the ranking {id_} were removed: send its request again to make it anew"
-            )
+            raise removed_error("ranking", id_)
         document["ranking"] = json.loads(answer)
         return document
 

@@ -20,9 +20,8 @@ from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import GatherNotFoundError, RequestError
 from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
-from pixel_gather.tables.table_receipt import RESULT_KEY, digest_of_path, key_in_folder, side_path
+from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, digest_of_path, key_in_folder, side_path
 
-TABLE: Final = "table.parquet"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?")
 _PART_NBYTES: Final = 8 << 20
 _PLACES: Final = {
@@ -68,18 +67,18 @@ class CommittedTables(Struct, frozen=True):
             return
         last = await self.find(name)
         if last is None:
-            said = f"the files of the table {job} were removed: send its request again to make it anew"
-        else:
-            version = f"version {result['version']} of the table {name}, which {job} wrote, was removed"
-            said = f"{version}: the last one is version {last.version}, by {last.result['job']}"
-        raise GatherNotFoundError(said)
+            raise removed_error("table", job)
+        version = f"version {result['version']} of the table {name}, which {job} wrote, was removed"
+        raise GatherNotFoundError(
+            f"{version}: the last one is version {last.version}, by {last.result['job']}"
+        )
 
     async def load(self, committed: Committed, folder: Path, *, with_lines: bool) -> BaseTable:
         """Copy a version to the disk, and open it.
 
         The folder is empty. Without lines, the images alone are copied.
         """
-        path = folder / TABLE
+        path = folder / TABLE_KEY
         for name, beside in _PLACES.items():
             if name in committed.result and (with_lines or beside == "images"):
                 to = path if beside is None else side_path(path, beside)
@@ -93,7 +92,7 @@ class CommittedTables(Struct, frozen=True):
 
     async def copy_features(self, name: str, to: Path) -> None:
         """Copy the features that a job has written, to the disk."""
-        href = f"{self.deployment.settings.table_href(name)}/{side_path(Path(TABLE), 'features')}"
+        href = f"{self.deployment.settings.table_href(name)}/{side_path(Path(TABLE_KEY), 'features')}"
         await asyncio.to_thread(self._copy, href, to)
 
     async def upload(self, name: str, path: Path, *, version: int) -> dict[str, str]:
@@ -122,6 +121,13 @@ class CommittedTables(Struct, frozen=True):
         return await self.deployment.results.below(name).put_if(
             RESULT_KEY, json.dumps(result).encode(), etag=etag
         )
+
+
+def removed_error(what: str, job: str) -> GatherNotFoundError:
+    """Return the error of a table, or a ranking, whose files were removed."""
+    return GatherNotFoundError(
+        f"the files of the {what} {job} were removed: send its request again to make it anew"
+    )
 
 
 def table_name(append_to: object, kind: str) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from handlers.deployment.map_verdict import run_round
 from handlers.deployment.stores import Deployment
-from handlers.tables.committed_tables import TABLE, CommittedTables, chunks
+from handlers.tables.committed_tables import CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
 from handlers.tables.table_request import AdmittedTable, admit_table, kind_of_receipt
 from pixel_gather.core.errors import BudgetError, StoreError
@@ -44,7 +44,7 @@ from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_plan import TablePlan
-from pixel_gather.tables.table_receipt import digest_of_path, side_path
+from pixel_gather.tables.table_receipt import TABLE_KEY, digest_of_path, side_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 from pixel_gather.version import __version__
 
@@ -206,7 +206,7 @@ class FeatureSteps(Struct, frozen=True):
         if opened.base is not None:
             return
         with TemporaryDirectory() as folder:
-            path = side_path(Path(folder, TABLE), "features")
+            path = side_path(Path(folder, TABLE_KEY), "features")
             await asyncio.to_thread(write_features, path, opened.features)
             await self.deployment.results.below(name).put_stream(path.name, chunks(path))
 
@@ -278,7 +278,7 @@ class FeatureSteps(Struct, frozen=True):
                 base = await tables.load(committed, there, with_lines=True)
                 if not base.gains(parts.records.values()):
                     return {**committed.result, "notes": state.notes} | told
-            path, version = own / TABLE, 1 if committed is None else committed.version + 1
+            path, version = own / TABLE_KEY, 1 if committed is None else committed.version + 1
             about, of_features = {**state.about, "appends": version - 1}, side_path(path, "features")
             if base is None:
                 if state.has_base:

@@ -23,13 +23,18 @@ def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = N
 
 
 def holds_joined(store: Store, place: str) -> bool:
-    """Tell whether joined cubes are at a place, and not one cube.
+    """Tell whether joined cubes are at a place, and not one cube. Errors as in `holds_file`."""
+    return holds_file(store, place, _REPOSITORY_KEY)
+
+
+def holds_file(store: Store, place: str, key: str) -> bool:
+    """Tell whether a file is at a place. A store that refuses to say holds none.
 
     Raises:
         StoreError: The store does not answer.
     """
     try:
-        obstore.head(store, _REPOSITORY_KEY)
+        obstore.head(store, key)
     except (BaseError, OSError) as error:  # S3 also says of a missing object that it may not be read
         status, *_ = classify_store_error(error)
         if status is Status.TIMED_OUT:  # so would the next request

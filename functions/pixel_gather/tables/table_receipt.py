@@ -14,6 +14,9 @@ from pixel_gather.core.request.href_policy import place_text
 RESULT_KEY: Final = "result.json"
 """The result of a table of a deployment. In the table's folder it names the files of the last version."""
 
+TABLE_KEY: Final = "table.parquet"
+"""The table, in the folder of each version."""
+
 _PART_NBYTES: Final = 1 << 20
 
 

@@ -149,9 +149,9 @@ async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState,
     """
     sidecars = await _sidecars(state, control)
     found = {at: ranked for each in sidecars for at, ranked in each.scenes}
-    if state.n_tries > 1:
+    lost = {at for at, _ in state.wanted} - found.keys()
+    if lost and state.n_tries > 1:
         late = await _sidecars(await load_round(control, state.number - 1), control)
-        lost = {at for at, _ in state.wanted} - found.keys()
         found |= {at: ranked for each in late for at, ranked in each.scenes if at in lost}
     if state.n_tries == MOST_TRIES and not found and all(each.measured is None for each in state.scenes):
         raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import obstore
@@ -12,13 +11,11 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
-from pixel_gather.in_process.joined_places import refuse_joined
+from pixel_gather.in_process.joined_places import holds_file, refuse_joined
 from pixel_gather.in_process.places import href_here, open_existing
-from pixel_gather.io.store.object_store import Objects, Store
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather.tables.table_receipt import RESULT_KEY, key_in_folder
-
-_TABLE: Final = "table.parquet"
+from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, key_in_folder
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -67,7 +64,7 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
 
     Raises:
         RequestError: The place is neither a local folder nor on S3, or a ranking is there.
-        StoreError: The folder is missing, or its ``result.json`` is damaged.
+        StoreError: The folder is missing, its ``result.json`` is damaged, or the store does not answer.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, name = open_existing(place, stores)
@@ -76,7 +73,7 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
     except (BaseError, OSError):
         content = None
     if content is None:
-        return f"{name}/{_TABLE}" if _exists(store, _TABLE) else None
+        return f"{name}/{TABLE_KEY}" if holds_file(store, name, TABLE_KEY) else None
     try:
         result = msgspec.json.decode(content, type=_Result)
     except msgspec.MsgspecError as error:
@@ -86,14 +83,6 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
     if result.kind == "ranking":
         raise RequestError(f"{name} is a ranking, which has no receipt to compare it with", field="cube")
     return f"{name}/{key_in_folder(result.table)}"
-
-
-def _exists(store: Store, key: str) -> bool:
-    try:
-        obstore.head(store, key)
-    except (BaseError, OSError):
-        return False
-    return True
 
 
 def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
