@@ -1,11 +1,11 @@
 """Images of a simulation of tables: what each of their versions holds at points, and in zones.
 
 Three points lie on every image. Zones lie along one line of cells. The images are tiles along this line, of
-three acquisitions. A zone is on one tile, on two, or on three. Each image lacks other pixels. The last image
-is another processing of the one before it.
+three acquisitions. A zone is on one tile, on two, or on three. Each image lacks some pixels. The last two
+images are two processings of one scene.
 
-All versions of an image lack the same pixels. A line that was left out, as another tile shows the whole zone,
-does not come back if that tile is replaced by one that lacks pixels (decision 51).
+All versions of an image lack the same pixels, which real images need not do. Otherwise a table could lack
+pixels in a way that decision 51 accepts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ class SimulatedPoints:
     }
 
     def measured(self, number: int, version: int, is_read: Sequence[bool]) -> Measured:
-        """Return the line of each point. ``is_read`` tells which of them can be read."""
+        """Return the line of each point. ``is_read`` tells of each point whether it can be read."""
         lines = np.zeros(self.n_features, line_dtype(self.columns))
         lines["feature"] = np.arange(self.n_features)
         lines["status"] = np.where(is_read, LineStatus.OK, LineStatus.TIMED_OUT)
@@ -121,10 +121,10 @@ class SimulatedPoints:
         return Measured(_record(number, version, lines), lines)
 
     def pairs(self, rows: Sequence[Row], records: Sequence[ImageRecord], features: Features) -> Pairs:
-        """Return what a table has read. Compare each line with its image.
+        """Return what a table has read, after each line was compared with its image.
 
         Raises:
-            BrokenPromiseError: They differ.
+            BrokenPromiseError: A line differs from its image.
         """
         del features
         by_href = {each.hrefs[0]: each for each in records}
@@ -168,7 +168,7 @@ class SimulatedZones:
     }
 
     def measured(self, number: int, version: int, is_read: Sequence[bool]) -> Measured:
-        """Return the lines of zones on an image, and their pieces. ``is_read`` as above."""
+        """Return the lines of zones on an image, and their pieces. ``is_read`` is of zones."""
         parts = [_of_zone(number, version, zone, is_read=is_read[zone]) for zone in range(self.n_features)]
         found, kept = (np.concatenate(each) for each in zip(*parts, strict=True))
         place = (_TILE_STEP * _TILE_OF[number], 0, _TILE_WIDTH, 1)
@@ -176,10 +176,10 @@ class SimulatedZones:
         return Measured(record, found, kept)
 
     def pairs(self, rows: Sequence[Row], records: Sequence[ImageRecord], features: Features) -> Pairs:
-        """Return what a table has read. Compare it with one that is made at once of the same readings.
+        """Return what a table has read, after it was compared with one that is made at once.
 
         Raises:
-            BrokenPromiseError: They differ.
+            BrokenPromiseError: Its lines are not those that the same readings give at once.
         """
         unread = {(row["href"], row["id"]) for row in rows if row["reason"] is not None}
         found: Pairs = {}

@@ -1,10 +1,10 @@
 """Whole tables of a deployment in virtual time, with random faults. The same seed gives the same run.
 
-Several users ask for tables of the same points at the same time. Each request starts an execution. Workers
-measure images, and a function decides after each round what comes next. The stores are those of
-`faults.storm`. Steps are killed, or called again while the first call still runs. Workers are lost, or come
-late. The step after a round may run again at any later time. Images are replaced, cannot be read for a while,
-or can be read only in part.
+Several users ask for tables of the same points, or of the same zones, at the same time. Each request starts
+an execution. Workers measure images, and a function decides after each round what comes next. The stores are
+those of `faults.storm`. Steps are killed, or called again while the first call still runs. Workers are lost,
+or come late. The step after a round may run again at any later time. Images are replaced, cannot be read for
+a while, or can be read only in part.
 
 In one run of three, all users make the same table. In the others, they append lists that overlap to one
 table, again and again, and old versions are removed. In one run of four, somebody removes all tables, and
@@ -86,7 +86,7 @@ _SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a table, as its files tell of it."""
+    """What the files of one version of a table say."""
 
     records: Mapping[str, ImageRecord]
     """By key."""
@@ -94,7 +94,7 @@ class Version:
     read: Pairs
 
     shown: Collection[tuple[str, int]]
-    """Those of ``read`` that lines are made of. Others are left out, as a zone has one line of a pass."""
+    """Those of ``read`` that went into a line. A zone has one line for each pass, so some go into none."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ class World(Storm):
     @property
     def kind(self) -> SimulatedKind:
         """What all tables are of."""
-        return ZONES if self.seed % 2 else POINTS
+        return ZONES if self.seed // 8 % 2 else POINTS
 
     @property
     def appends(self) -> bool:
@@ -525,9 +525,9 @@ class Run:
 
 
 def _remove_tables(world: World) -> None:
-    """Remove every table that was made. Images are replaced, as that is why.
+    """Remove every table that was made. Each image gets a new version: that is why they are removed.
 
-    Control files stay; or a month has gone by, and some of them have expired.
+    Control files stay. In some runs a month goes by, and about half of them expire.
     """
     if world.seed % 8 == 5:
         world.later_s = _MONTH_S

@@ -57,10 +57,10 @@ class CommittedTables(Struct, frozen=True):
         return None if found is None else Committed(result=json.loads(found[0]), etag=found[1])
 
     async def check_there(self, result: Mapping[str, Any], *, job: str) -> None:
-        """Refuse the result of a job whose version of the table was removed.
+        """Raise an error if the files that a job wrote were removed.
 
         Raises:
-            GatherNotFoundError: It was. The message says what to do.
+            GatherNotFoundError: They were. The message names the last version, or says how to make the table.
         """
         name = result["name"]
         if await self.deployment.results.below(name).exists(key_in_folder(result["table"])):

@@ -33,7 +33,10 @@ _STATE: Final = "state"
 _AHEAD: Final = 32
 
 _LONGEST_ATTEMPT_S: Final = 14 * 86_400
-"""From its beginning, as long as a redrive is possible. Later, control files expire one by one."""
+"""How long after its beginning an attempt is continued. A redrive is possible for as long.
+
+Control files expire one by one after a month, so an older attempt may lack some.
+"""
 
 
 class MapTask(Struct, frozen=True, kw_only=True):
@@ -64,13 +67,14 @@ async def begin_round(
     *,
     started_at: float,
 ) -> bytes:
-    """Write the scenes of a round, then its state. Another call may have written a state before: it stays.
+    """Write the scenes of a round, then its state. If another call has written a state, that one stays.
 
     Args:
         files: The store of the round's files.
         parts: The scenes, one part for each task.
         state_of: Takes the tasks and returns the state to write.
-        started_at: Of the state. Sidecars of an older attempt, whose state has expired, are not of its tasks.
+        started_at: When the table was begun. It is part of the tasks' keys, so sidecars that an older attempt
+            has left are not taken for theirs.
 
     Returns:
         The state that counts. It is that of another call if that call was first.
@@ -113,14 +117,15 @@ class RoundState(Protocol):
 
 
 def goes_on(state: RoundState, *, now_s: float) -> bool:
-    """Return whether an attempt of this state is so young that it is continued, and not begun anew."""
+    """Return whether an attempt is continued. One that is too old is begun anew."""
     return now_s - state.started_at < _LONGEST_ATTEMPT_S
 
 
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:
     """Note the result of a table that is written.
 
-    The note lies in the folder of the table's first round. It stays if somebody removes the table.
+    The note lies in the folder of the table's first round. If somebody removes the table, the note stays. So
+    a later request knows that the table was removed.
     """
     content = {"started_at": state.started_at, "result": result}
     await round_files(control, state.first).put(RESULT_KEY, json.dumps(content).encode())

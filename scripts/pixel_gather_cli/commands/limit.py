@@ -22,12 +22,12 @@ _UNTIL: Final = {"gather": "from now on", "table": "until its round ends"}
 def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> None:
     """Let a running gather or table have fewer workers, or more, from now on.
 
-    Workers that run go on with their shards, and no new one starts above the number. This leaves more of the
-    account to others. To spend nothing more, cancel the gather or table.
+    Workers that run go on with their shards, and no new one starts above the number. A lower number leaves
+    more of the account to others. To spend nothing more, cancel the gather or table.
 
-    The API takes at most the deployment's max_workers. --direct does not know it, and takes gathers only.
+    The API takes at most the deployment's max_workers. --direct does not check this. It takes gathers only.
 
-    Of a table, the number holds for the round that runs. Lost images are read again in a second round, and a
+    For a table, the number holds until its round ends. Lost images are read again in a second round, and a
     ranking has a round for each finer level. Each round begins with the number that was planned for it.
 
     \b

@@ -51,16 +51,17 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
 
 
 def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> str | None:
-    """Return the file of a table of a deployment, in the table's folder or in that of one of its versions.
+    """Return the Parquet file of a deployment's table.
 
-    In the table's folder, it is the file of the last version.
+    The place is the table's folder, or the folder of one version. In the table's folder, the last version
+    counts.
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
 
     Returns:
-        The file; None if there is no table, or if it cannot be read.
+        The file; None if the place has neither a ``result.json`` that can be read, nor a table.
 
     Raises:
         RequestError: The place is neither a local folder nor on S3, or a ranking is there.
@@ -89,12 +90,12 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
     """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 
     Args:
-        place: The table: a Parquet file, or ``s3://bucket/key``. Or the folder of a deployment's table,
-            or of one of its versions.
+        place: A Parquet file, ``s3://bucket/key``, the folder of a deployment's table, or the folder of one
+            of its versions.
         stores: How to access S3.
 
     Raises:
-        RequestError: The place is neither a local file nor on S3.
+        RequestError: The place is neither local nor on S3, or a ranking is there.
         StoreError: No table with a receipt is there, or it cannot be read.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
