@@ -1,6 +1,6 @@
 """Runs a range of seeds of a simulation and tells which of them broke the promise.
 
-The simulation is that of gathers, or with a third argument that of tables.
+The simulation is that of gathers, or with a third argument that of tables or of rankings.
 """
 
 import gc
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import batched
 from typing import Any, Final
 
-from faults import simulation, table_simulation
+from faults import ranking_simulation, simulation, table_simulation
 
 _SEEDS_OF_A_PROCESS: Final = 50
 _TOLD_EVERY: Final = 500
@@ -56,5 +56,6 @@ def _n_broken_of_child(seeds: Iterable[int], simulate: Callable[[int], Any]) -> 
 
 
 if __name__ == "__main__":
-    of = table_simulation if "tables" in sys.argv[3:] else simulation
-    sys.exit(min(main(int(sys.argv[1]), int(sys.argv[2]), of.simulate), 1))
+    of = {"gathers": simulation, "tables": table_simulation, "rankings": ranking_simulation}
+    first, stop, what = [*sys.argv[1:], "gathers"][:3]
+    sys.exit(min(main(int(first), int(stop), of[what].simulate), 1))

@@ -17,20 +17,15 @@ the end the faults stop, and then every table must be made.
 
 import asyncio
 import json
-import random
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any, Final, override
 from unittest.mock import patch
 
 import msgspec
-import xxhash
 
 from faults.simulated_images import (
     N_IMAGES,
@@ -43,13 +38,20 @@ from faults.simulated_images import (
     number_of,
     rows_of,
 )
-from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once, first_of
+from faults.simulated_rounds import (
+    LONGEST_TASK_S,
+    RoundsRun,
+    RoundsWorld,
+    SimulatedDeployment,
+    clock_of,
+    run_seed,
+)
+from faults.storm import BrokenPromiseError
 from handlers.deployment.report_spending import Spending
-from handlers.deployment.settings import Settings
 from handlers.tables import committed_tables, feature_steps, feature_table, image_worker
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.image_worker import ImageWorker
-from pixel_gather.core.errors import BusyError, SourceError, StoreError
+from pixel_gather.core.errors import SourceError, StoreError
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.versions import compact_table
@@ -61,9 +63,7 @@ from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.open_scene import ImagePlan
 from pixel_gather.tables.parts import ImageRecord, Measured
 from pixel_gather.tables.values import Values
-from support.fakes import FakeControl, FakeTable
-from support.lambda_functions import ENVIRONMENT
-from support.virtual_time import run_virtually
+from support.fakes import FakeTable
 
 _LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
 """First image of each list, and the one after its last."""
@@ -75,13 +75,6 @@ _FILES: Final = {
     "pieces_table": ".pieces",
 }
 """Fields of a result, and what is added to the name of the table."""
-
-_FAULTS_END_S: Final = 60.0
-_LONGEST_RUN_S: Final = 3600.0
-_MONTH_S: Final = 30 * 86_400.0
-_LONGEST_IMAGE_S: Final = 60.0
-_MOST_CALLS: Final = 5
-_SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +91,8 @@ class Version:
 
 
 @dataclass
-class World(Storm):
-    """One run: its stores, and the versions of its images."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    n_versions: Counter[str] = field(default_factory=Counter)
-    """Of each image."""
+class World(RoundsWorld):
+    """One run: its stores, its images and its tables."""
 
     told: dict[str, Version] = field(default_factory=dict)
     """The last version of each table."""
@@ -114,20 +103,8 @@ class World(Storm):
     removed_at: Mapping[str, int] = field(default_factory=dict)
     """The version of each image when the tables were removed."""
 
-    later_s: float = 0.0
-    """What is added to the time of all clocks."""
-
-    ended: list[tuple[str, int]] = field(default_factory=list)
-    """Rounds that have ended, by table and number."""
-
-    n_calls: int = 0
-    """Calls of the function that decides after each round."""
-
     features: Features | None = None
     """Of all tables, as they are measured."""
-
-    loses: float = field(init=False)
-    """Share of the tasks that no worker does in the first round, while there are faults."""
 
     is_read: float = field(init=False)
     """Share of the features that can be read on an image, while there are faults."""
@@ -135,14 +112,7 @@ class World(Storm):
     def __post_init__(self) -> None:
         """Open the stores."""
         super().__post_init__()
-        self.loses = 0.4 if self.seed % 5 == 2 else 0.1
         self.is_read = 0.6 if self.seed % 7 > 3 else 0.95
-        self.control = StormyBucket(storm=self, files=self.files, folder="control/")
-        self.results = StormyBucket(storm=self, files=self.files, folder="cubes/out/tables/")
-
-    @override
-    def now(self) -> float:
-        return super().now() + self.later_s
 
     @property
     def kind(self) -> SimulatedKind:
@@ -154,101 +124,28 @@ class World(Storm):
         """Whether users append to one table."""
         return self.seed % 3 > 0
 
-
-@dataclass
-class StormyBucket(StormyControl):
-    """Files in memory, with faults. ETags are of the content, as those of S3."""
-
-    @property
-    def prefix(self) -> str:
-        """What every key begins with."""
-        return self.folder
-
     @override
-    async def put(self, key: str, content: bytes) -> None:
-        await self.storm.access(lambda: self._put(key, content))
-
-    async def get_with_etag(self, key: str) -> tuple[bytes, str] | None:
-        """Return a file and its ETag."""
-
-        def get() -> tuple[bytes, str] | None:
-            content = self.files.get(self.folder + key)
-            return None if content is None else (content, _etag(content))
-
-        return await self.storm.access(get)
-
-    async def put_if(self, key: str, content: bytes, *, etag: str | None) -> bool:
-        """Keep a file if it is as it was seen.
-
-        A request without an answer is sent again, as the program does. So False may also mean that the first
-        request was carried out.
-        """
-
-        def put() -> bool:
-            there = self.files.get(self.folder + key)
-            if etag != (None if there is None else _etag(there)):
-                return False
-            self._put(key, content)
-            return True
-
-        with suppress(StoreError):
-            return await self.storm.access(put)
-        return await self.storm.access(put)
-
-    @override
-    async def clear(self, is_done: Callable[[str], bool] = lambda _: True) -> None:
-        """Remove files, one after the other."""
-        for key in [key for key in await self.list_("") if is_done(key)]:
-            await self.storm.access(partial(self.files.pop, self.folder + key, None))
-
-    @override
-    async def put_new(self, key: str, content: bytes) -> bool:
-        return await self.put_if(key, content, etag=None)
-
-    def _put(self, key: str, content: bytes) -> None:
-        at_once(FakeControl.put(self, key, content))
-        world, parts = self.storm, (self.folder + key).split("/")
-        assert isinstance(world, World)
+    def look_at(self, parts: Sequence[str], content: bytes) -> None:
         match parts:
             case ["cubes", "out", "tables", name, "result.json"]:
-                check_result(world, name, json.loads(content))
+                check_result(self, name, json.loads(content))
             case ["control", "tables", name, "rounds", number, "measured", _, _]:
                 records = map(ImageRecord.from_json, msgspec.msgpack.decode(content)[0])
                 read = {each.key for each in records if each.status == "ok"}
-                world.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
+                self.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
 
+    @override
+    def removed(self) -> Sequence[str]:
+        names = list(self.told)
+        self.told.clear()
+        if self.later_s:
+            self.read.clear()
+        return names
 
-def _etag(content: bytes) -> str:
-    return f'"{xxhash.xxh3_64(content).hexdigest()}"'
-
-
-@dataclass
-class SimulatedDeployment:
-    """The part of a `Deployment` that tables use."""
-
-    world: World
-    settings: Settings = _SETTINGS
-    objects: Any = None
-    limiter: Any = None
-
-    @property
-    def results(self) -> StormyBucket:
-        """Tables."""
-        return self.world.results
-
-    @property
-    def summaries(self) -> StormyBucket:
-        """Files of the control bucket."""
-        return self.world.control
-
-    def table_files(self, name: str, *, may_list: bool = True) -> StormyBucket:
-        """Return the control files of a table."""
-        del may_list
-        return self.world.control.below(f"tables/{name}")
-
-    async def why_halted(self) -> str | None:
-        """Nothing is halted."""
-        return None
+    @override
+    def remove_tables(self) -> None:
+        super().remove_tables()
+        self.removed_at = dict(self.n_versions)
 
 
 @dataclass
@@ -375,7 +272,7 @@ def _check_kept(before: Version, after: Version) -> None:
 
 
 @dataclass
-class Run:
+class Run(RoundsRun):
     """The actors of one run."""
 
     world: World
@@ -385,106 +282,34 @@ class Run:
         """The function that plans, as a fresh process."""
         return FeatureSteps(SimulatedDeployment(self.world))  # type: ignore[arg-type] # what tables use
 
-    def _chance(self) -> float:
-        return 1.0 if self.world.has_calmed else self.world.chance.random()
+    @override
+    async def begin(self, given: Any, execution: str) -> dict[str, Any]:
+        return await self.steps.begin(given, execution=execution, left_s=900.0)
+
+    @override
+    async def decide(self, name: str, number: int, execution: str) -> dict[str, Any]:
+        there = _keys_read(self.world, name, number)
+        verdict = await self.steps.after(name, number, execution=execution)
+        if verdict["verdict"] == "complete" and verdict["result"]["job"] == execution:
+            records = self.world.told[verdict["result"]["name"]].records
+            if lost := [records[key].scene for key in there if records[key].status != "ok"]:
+                raise BrokenPromiseError(f"{lost} were read, and are told to be unread")
+        return verdict
 
     async def execution(self, name: str, number: int) -> None:
-        """Make a table of a list, as the state machine does."""
+        """Make a table of a list."""
         images = range(*_LISTS[number])
         kind = self.world.kind
         given: dict[str, Any] = {**kind.request, "sources": [href_of(n) for n in images]}
         if self.world.appends:
             given["append_to"] = kind.appended
-        verdict = await self._until_done(lambda: self.steps.begin(given, execution=name, left_s=900.0))
-        await self._go_on(verdict)
-        self.check_done(verdict, images)
+        self.check_done(await self.make(given, name), images)
 
-    async def _go_on(self, verdict: dict[str, Any]) -> None:
-        """Run rounds until the table is complete."""
-        while verdict["verdict"] == "planned":
-            gather = verdict["gather"]
-            await self._map(gather, verdict["manifest"]["key"])
-            table, _, number = gather.rpartition("/")
-            self.world.ended.append((table, int(number)))
-            verdict |= await self._until_done(self._after(table, int(number)))
-
-    def _after(self, table: str, number: int) -> Callable[[], Any]:
-        """Return the step after a round. It counts all that workers had read when it began."""
-
-        async def step() -> dict[str, Any]:
-            self.world.n_calls += 1
-            execution = f"call-{self.world.n_calls}"
-            there = _keys_read(self.world, table, number)
-            verdict = await self.steps.after(table, number, execution=execution)
-            if self.world.broken is not None:  # a call that was killed has found it
-                raise self.world.broken
-            if verdict["verdict"] == "complete" and verdict["result"]["job"] == execution:
-                records = self.world.told[verdict["result"]["name"]].records
-                if lost := [records[key].scene for key in there if records[key].status != "ok"]:
-                    raise BrokenPromiseError(f"{lost} were read, and are told to be unread")
-            return verdict
-
-        return step
-
-    async def _map(self, gather: str, key: str) -> None:
-        """Let a worker do each task of a round. Some are lost."""
-        content = None
-        while content is None:
-            with suppress(StoreError):
-                content = await StormyControl(storm=self.world, files=self.world.files).get(key)
-        tasks = [MapTask(**task) for item in json.loads(content) for task in item]
-        async with asyncio.TaskGroup() as group:
-            for task in tasks:
-                group.create_task(self._task(gather, task))
-
-    async def _task(self, gather: str, task: MapTask) -> None:
-        """Start workers for a task until one is done; at most two, one after the other or at once."""
-        if self._chance() < self.world.loses:
-            return  # the map has lost it
-        tries = [asyncio.create_task(self.worker(gather, task)) for _ in range(1 + (self._chance() < 0.2))]
-        if self._chance() < 0.15:
-            await asyncio.sleep(self.world.chance.random() * 5)
-            tries[0].cancel()
-        await self._ended(tries)
-        if all(each.cancelled() or each.exception() for each in tries):
-            await self._ended([asyncio.create_task(self.worker(gather, task))])
-
-    async def _ended(self, workers: Sequence[asyncio.Task[None]]) -> None:
-        for each in await asyncio.gather(*workers, return_exceptions=True):
-            if isinstance(each, Exception) and not isinstance(each, StoreError | TimeoutError):
-                raise BrokenPromiseError(f"a worker ended with {each!r}") from each
-
+    @override
     async def worker(self, gather: str, task: MapTask) -> None:
-        """Measure the images of a task."""
         name, _, number = gather.rpartition("/")
         worker = ImageWorker(SimulatedDeployment(self.world))  # type: ignore[arg-type] # what tables use
-        await worker.measure(name, int(number), task, longest_s=_LONGEST_IMAGE_S, spent=Spending())
-
-    async def _until_done(self, step: Callable[[], Any]) -> dict[str, Any]:
-        """Call a step until it answers. A call may be killed, or run on beside the next one."""
-        has_calmed = self.world.has_calmed
-        for _ in range(50 if has_calmed else _MOST_CALLS):
-            calls = [asyncio.create_task(step())]
-            if self._chance() < 0.15:
-                await asyncio.sleep(self.world.chance.random() * 3)
-                if self._chance() < 0.5:
-                    calls[0].cancel()
-                else:
-                    calls.append(asyncio.create_task(step()))
-            answers = await asyncio.gather(*calls, return_exceptions=True)
-            expected = dict, StoreError, BusyError, TimeoutError, SourceError, asyncio.CancelledError
-            for each in answers:
-                if not isinstance(each, expected):
-                    raise BrokenPromiseError(f"a step ended with {each!r}") from each
-            if any("every worker failed" in str(each) for each in answers):
-                raise StoreError("all images of the round are lost: ask again")
-            if ended := [each for each in answers if isinstance(each, dict)]:
-                answer: dict[str, Any] = json.loads(json.dumps(ended[0]))
-                return answer
-            await asyncio.sleep(self.world.chance.random())
-        if has_calmed:
-            raise BrokenPromiseError(f"without faults a step does not end: {answers[-1]!r}")
-        raise StoreError("the step failed again and again")
+        await worker.measure(name, int(number), task, longest_s=LONGEST_TASK_S, spent=Spending())
 
     def check_done(self, verdict: Mapping[str, Any], images: range) -> None:
         """Check that a table that is told to be complete has all images.
@@ -504,7 +329,7 @@ class Run:
         for at in range(3):
             with suppress(StoreError):
                 await self.execution(f"e{number}-{at}", self._list_of(number))
-                if self._chance() < 0.5:
+                if self.chance() < 0.5:
                     return
             await asyncio.sleep(self.world.chance.random() * 10)
 
@@ -512,36 +337,14 @@ class Run:
         return number % len(_LISTS) if self.world.appends else 2
 
     async def redriver(self) -> None:
-        """Call steps of rounds again that have ended, at any later time."""
+        """Remove old versions now and then, and call steps of rounds again that have ended."""
         while not self.world.has_calmed:
             await asyncio.sleep(self.world.chance.random() * 20)
-            if self._chance() < 0.2 and self.world.appends:
+            if self.chance() < 0.2 and self.world.appends:
                 with suppress(StoreError):
                     await compact_table._compacted(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
-            elif self.world.ended:
-                table, number = self.world.chance.choice(self.world.ended)
-                with suppress(StoreError, TimeoutError):
-                    await self._go_on(await self._after(table, number)())
-
-
-def _remove_tables(world: World) -> None:
-    """Remove every table that was made. Each image gets a new version: that is why they are removed.
-
-    Control files stay. In some runs a month goes by, and about half of them expire.
-    """
-    if world.seed % 8 == 5:
-        world.later_s = _MONTH_S
-        world.ended.clear()  # nothing is redriven any more
-        world.read.clear()
-        for key in [key for key in world.files if key.startswith(world.control.folder)]:
-            if world.chance.random() < 0.5:
-                del world.files[key]
-    for name in world.told:
-        for key in [key for key in world.files if key.startswith(f"{world.results.folder}{name}/")]:
-            del world.files[key]
-    world.told.clear()
-    world.n_versions.update(map(href_of, range(N_IMAGES)))
-    world.removed_at = dict(world.n_versions)
+            else:
+                await self.redrive_any()
 
 
 def _keys_read(world: World, table: str, number: int) -> set[str]:
@@ -558,25 +361,17 @@ def _keys_read(world: World, table: str, number: int) -> set[str]:
     )
 
 
-async def _vandal(world: World) -> None:
-    """Replace images now and then."""
-    while not world.has_calmed:
-        await asyncio.sleep(world.chance.random() * 10)
-        world.n_versions[href_of(world.chance.randrange(N_IMAGES))] += 1
-
-
 async def _everything(world: World) -> None:
     run = Run(world)
     if world.seed % 4 == 1:  # somebody removes what was made, and it is made again
         async with asyncio.TaskGroup() as group:
-            group.create_task(_vandal(world))
+            group.create_task(world.replace_images())
             for number in range(2):
                 group.create_task(run.user(number))
         await world.all_arrived()
-        _remove_tables(world)
-        world.calms_at_s = asyncio.get_running_loop().time() + _FAULTS_END_S
+        world.remove_tables()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_vandal(world))
+        group.create_task(world.replace_images())
         group.create_task(run.redriver())
         for number in range(4):
             group.create_task(run.user(number))
@@ -600,26 +395,12 @@ def simulate(seed: int) -> World:
         BrokenPromiseError: A table was wrong, or did not end.
     """
     world = World(seed)
-
-    async def everything() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of actors that were stopped
-        async with asyncio.timeout(_LONGEST_RUN_S):
-            await _everything(world)
-
-    random.seed(seed)
-    try:
-        with _of_this_run(world):
-            run_virtually(everything())
-    except* BrokenPromiseError as group:
-        raise BrokenPromiseError(f"seed {seed}: {first_of(group)}") from group
-    if world.broken is not None:
-        raise BrokenPromiseError(f"seed {seed}: {world.broken}") from world.broken
+    run_seed(world, lambda: _everything(world), _patches(world))
     return world
 
 
-@contextmanager
-def _of_this_run(world: World) -> Iterator[None]:
-    """Let the program's steps use the stores, the images and the time of a run."""
+def _patches(world: World) -> list[Any]:
+    """Let the program use the stores, the images and the time of a run."""
 
     @asynccontextmanager
     async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
@@ -645,21 +426,12 @@ def _of_this_run(world: World) -> Iterator[None]:
             raise StoreError(f"{href} is missing")
         to.write_bytes(content)  # noqa: ASYNC240 # on the loop, so that a seed is always the same run
 
-    async def in_thread[T](work: Callable[..., T], *arguments: Any, **more: Any) -> T:
-        await asyncio.sleep(world.chance.random() ** 3)
-        done = work(*arguments, **more)
-        return await done if asyncio.iscoroutine(done) else done
-
-    clock = SimpleNamespace(time=world.now, monotonic=lambda: asyncio.get_running_loop().time())
-    with (
+    return [
         patch.object(feature_table, "open_table", open_list),
         patch.object(feature_table, "open_reader", open_reader),
         patch.object(image_worker, "open_reader", open_reader),
         patch.object(world.kind.kind, "opened", opened),
         patch.object(committed_tables.CommittedTables, "_copy", copied),
         patch.object(feature_steps, "_LINES_PER_TASK", 5),
-        patch.object(feature_steps, "time", clock),
-        patch.object(feature_rounds, "time", clock),
-        patch.object(asyncio, "to_thread", in_thread),
-    ):
-        yield
+        *clock_of(world, feature_steps, feature_rounds),
+    ]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import product
 
+import msgspec
 import pytest
 
 from pixel_gather.core.errors import StoreError
@@ -25,7 +26,7 @@ from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, 
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.map_round import plan_round
-from pixel_gather.tables.map_tasks import last_round, missing_tasks, round_files
+from pixel_gather.tables.map_tasks import last_attempt, missing_tasks, round_files
 from support.fakes import FakeControl
 
 N = 7
@@ -68,6 +69,31 @@ def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> Me
     )
 
 
+class _Kept(NothingKept):
+    """Keeps one statistic of all scenes and levels."""
+
+    def __init__(self, measured: MeasuredScene) -> None:
+        self.measured = measured
+
+    def get(self, scene: RankScene, *, step: str) -> MeasuredScene:
+        """Return it."""
+        del scene, step
+        return self.measured
+
+
+@pytest.mark.parametrize(("etag", "n_wanted"), [("1", 0), ("2", N)])
+def test_a_finer_level_that_is_kept_counts_for_the_version_that_was_read(etag: str, n_wanted: int) -> None:
+    """Another ranking may have stored an older version since."""
+    scenes = _state(_rounds()).scenes
+    for each in scenes:
+        each.measured = _measured(1.0)
+
+    kept = _Kept(msgspec.structs.replace(_measured(1.0, error=0.0, level=None), etags=(etag,)))
+    wanted = Rounds(_rounds("0.1").request, kept).wanted(scenes)
+
+    assert len(wanted) == n_wanted
+
+
 async def _measure(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
     for each in wanted:
         each.ranked.step, each.ranked.measured = each.step, _measured(float(each.ranked.scene.id[1:]))
@@ -91,7 +117,8 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
         assert len(await missing_tasks(state.tasks, round_files(files, 0))) == n_tasks
         await _run(state, files)
         assert await missing_tasks(state.tasks, round_files(files, 0)) == []
-        assert await last_round(files) == 0
+        last, result = await last_attempt(files, load_round)
+        assert (last and last.number, result) == (0, None)
         found, read = await merge_round(await load_round(files, 0), files)
         assert sorted(read) == list(range(N))
         return found

@@ -34,7 +34,7 @@ from pixel_gather.features.rank.rounds import NothingKept, Rounds, WantedRead, b
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
-from pixel_gather.tables.map_tasks import goes_on, keep_result, last_round, result_of
+from pixel_gather.tables.map_tasks import goes_on, keep_result, last_attempt, result_of
 from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _MOST_SCENES: Final = 100_000
@@ -71,12 +71,13 @@ class RankingRounds(Struct, frozen=True):
             scenes, notes, digest = list_scenes(table, asked.request), list(table.notes), table.digest
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
         files = self.deployment.table_files(name)
-        last = await last_round(files)
-        former = None if last is None else await load_round(files, last)
-        was_written = former is not None and await result_of(former, files) is not None
+        former, result = await last_attempt(files, load_round)
+        # Looked for after the result. Else a ranking that is written in between would seem to be removed.
         if (found := await find_complete(self.deployment, name)) is not None:
+            if former is not None and result is None:  # the call that wrote it was killed before its note
+                await keep_result(former, files, found["result"])
             return found
-        if former is not None and not was_written and goes_on(former, now_s=time.time()):
+        if former is not None and result is None and goes_on(former, now_s=time.time()):
             return await self._run(name, former, asked, execution)  # it has failed, or still runs
         # Here the ranking has no rounds yet, its last attempt is too old, or it was written and removed.
         # It gets new rounds.
@@ -98,11 +99,15 @@ class RankingRounds(Struct, frozen=True):
 
     async def after(self, name: str, number: int, *, execution: str) -> dict[str, Any]:
         """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
-        if (found := await find_complete(self.deployment, name)) is not None:
-            return found
         files = self.deployment.table_files(name)
+        state = await load_round(files, number)
+        if (result := await result_of(state, files)) is not None:  # the ranking may be removed since
+            return {"verdict": "complete", "result": result}
+        if (found := await find_complete(self.deployment, name)) is not None:
+            await keep_result(state, files, found["result"])
+            return found
         asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
-        state, read = await merge_round(await load_round(files, number), files)
+        state, read = await merge_round(state, files)
         async with open_kept_statistics(self.deployment.results, asked.request) as kept:
             rounds = Rounds(asked.request, kept)
             for at in read:

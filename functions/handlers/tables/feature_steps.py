@@ -39,7 +39,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
-from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, keep_result, last_round, result_of
+from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, keep_result, last_attempt, result_of
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.parts import NO_LINES, PartFolder
 from pixel_gather.tables.table_limits import TableLimits
@@ -104,9 +104,7 @@ class FeatureSteps(Struct, frozen=True):
         async with open_feature_table(asked, self.deployment, left_s=left_s) as opened:
             name = opened.name
             files = self.deployment.table_files(name)
-            last = await last_round(files)
-            begun = None if last is None else await load_round(files, last)
-            result = None if begun is None else await result_of(begun, files)
+            begun, result = await last_attempt(files, load_round)
             # Looked for after the result. Else a table that is written in between would seem to be removed.
             written = await self._written(asked.append_to or name)
             if asked.append_to is None and written is not None:

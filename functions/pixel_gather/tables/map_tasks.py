@@ -11,7 +11,7 @@ belongs to a task of that state.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, Protocol
 
@@ -138,6 +138,22 @@ async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] 
     return noted["result"] if noted.get("started_at") == state.started_at else None
 
 
+async def last_attempt[State: RoundState](
+    control: ControlStore, load: Callable[[ControlStore, int], Awaitable[State]]
+) -> tuple[State | None, dict[str, Any] | None]:
+    """Return the state of the last round that was begun, and the result that was noted for its table.
+
+    Args:
+        control: The table's control files.
+        load: Returns the state of a round, by its number.
+    """
+    number = await _last_round(control)
+    if number is None:
+        return None, None
+    state = await load(control, number)
+    return state, await result_of(state, control)
+
+
 async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
     """Return the scenes of a task; None if it is committed."""
     if await files.get(_sidecar(task)) is not None:
@@ -180,7 +196,7 @@ async def missing_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[M
     return [task for task in tasks if task not in done]
 
 
-async def last_round(control: ControlStore) -> int | None:
+async def _last_round(control: ControlStore) -> int | None:
     """Return the number of the last round that was begun; None if there is none."""
     written = [key.split("/") for key in await control.list_("rounds/")]
     return max((int(parts[1]) for parts in written if parts[2:] == [_STATE]), default=None)

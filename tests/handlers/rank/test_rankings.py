@@ -282,7 +282,7 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
 
 
 def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
-    """Of new rounds. Until then, it says that its files are gone."""
+    """Of new rounds. Until then, it says that its files are gone. A redrive does not bring them back."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
     _, line = service.ask(body)
     _, first = service.show(line["id"])
@@ -291,11 +291,14 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     for each in s3.list_objects_v2(Bucket="cubes", Prefix=folder)["Contents"]:
         s3.delete_object(Bucket="cubes", Key=each["Key"])
 
+    event = {"gather": f"{first['result']['name']}/0", "execution": EXECUTION, "failed_shards": 100}
+    redriven = machine.plan.handler(event, Context())
     code, gone = service.show(line["id"])
     before = states(s3)
     verdict = machine.run({"request": body, "execution": "b"})
     code_again, again = service.show(line["id"])
 
+    assert redriven == {"verdict": "complete", "result": first["result"]}
     assert (code, "were removed: send its request again" in gone["detail"]) == (404, True)
     assert len(states(s3)) > len(before) > 0
     assert (verdict["verdict"], verdict["result"]["failed"], code_again) == ("complete", 0, 200)

@@ -232,10 +232,14 @@ class Rounds(Struct, frozen=True):
             each.place = place
 
     def _is_kept(self, wanted: WantedRead) -> bool:
-        """Take what is kept of a scene at a level. Return whether there is something."""
+        """Take what is kept of a scene at a level. Return whether there is something.
+
+        It has to be of the version that was read before at a coarser level. Another ranking may have stored
+        older statistics meanwhile.
+        """
         ranked, step = wanted
         kept = self.kept.get(ranked.scene, step=self._name_of(step))
-        if kept is None:
+        if kept is None or (ranked.measured is not None and ranked.measured.etags != kept.etags):
             return False
         ranked.was_kept = ranked.measured is None or ranked.was_kept
         ranked.step, ranked.measured = step, kept

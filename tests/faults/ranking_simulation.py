@@ -1,0 +1,423 @@
+"""Large rankings of a deployment in virtual time, with random faults. The same seed gives the same run.
+
+What users, steps, workers and stores do is in `faults.simulated_rounds`. Several users rank lists of scenes
+that overlap. In one run of three, all of them ask for the same ranking. In another one they share the kept
+statistics. Scenes are replaced, or cannot be read for a while. In one run of four, somebody removes all
+rankings, and they are made again. In one of six, a ranking may cost little, so few scenes are read on.
+
+Each ranking must have all scenes of its list, in the order of their values. A value must be that of a version
+of the scene that was there at some time since the ranking was asked for. All ranks must be decided that the
+request wants decided. A scene that a worker has read must not be reported as lost. A ranking that is written
+twice must be the same. In the end the faults stop, and then a ranking must have a value for every scene.
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, Final, override
+from unittest.mock import Mock, patch
+
+import msgspec
+import numpy as np
+
+from faults.simulated_images import N_IMAGES, href_of, lines_of, number_of, rows_of
+from faults.simulated_rounds import (
+    LONGEST_TASK_S,
+    RoundsRun,
+    RoundsWorld,
+    SimulatedDeployment,
+    clock_of,
+    run_seed,
+)
+from faults.storm import BrokenPromiseError
+from handlers.deployment.report_spending import Spending
+from handlers.rank import kept_statistics, measure_scenes, open_ranker, ranking_rounds
+from handlers.rank.rank_request import ranking_name
+from handlers.rank.ranking_rounds import RankingRounds
+from pixel_gather.core.errors import BudgetError, SourceError, StoreError
+from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.features.rank import map_rounds
+from pixel_gather.features.rank.map_rounds import MapState
+from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.ranker import Ranker
+from pixel_gather.features.rank.rounds import Rounds
+from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.tables import map_round
+from pixel_gather.tables.map_tasks import LOST, MOST_TRIES, MapTask
+from support.fakes import FakeLimiter, FakeTable
+
+_LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
+"""First image of each list, and the one after its last."""
+
+_LEVELS: Final = (1, 0, None)
+_ERRORS: Final = (8.0, 2.0, 0.0)
+_FACTORS: Final = (4.0, 2.0, 1.0)
+_NBYTES: Final = (100.0, 400.0, 1600.0)
+"""Of each level, coarsest first."""
+
+_PRECISIONS: Final = ("1.0", "2%", "exact", "coarse")
+_BOUND: Final = 1.0
+_TOP: Final = 3
+_MOST_USD: Final = 0.0008
+"""What some rankings may cost. Most of them may be begun, and not read on."""
+
+type Row = Mapping[str, Any]
+"""A row of a ranking."""
+
+_READ_BEFORE: ContextVar[Mapping[tuple[str, int], AbstractSet[str]]] = ContextVar(
+    "what was read before a step"
+)
+
+
+def _value(number: int, version: int, step: int) -> float:
+    """Return what a version of a scene has at a level."""
+    return number * 10.0 + version * 3.0 + step * 0.25
+
+
+@dataclass
+class World(RoundsWorld):
+    """One run: its stores, its scenes and its rankings."""
+
+    told: dict[str, tuple[bytes, Row]] = field(default_factory=dict)
+    """The result of each ranking, and its table."""
+
+    former: set[bytes] = field(default_factory=set)
+    """Results of rankings that were removed."""
+
+    read: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    """Addresses of scenes that workers have read, by ranking and round."""
+
+    asked: dict[str, tuple[range, Mapping[str, int]]] = field(default_factory=dict)
+    """The images of each ranking, and their versions when it was asked for first."""
+
+    @property
+    def precision(self) -> str:
+        """Of all rankings."""
+        return _PRECISIONS[0] if self.seed % 3 else _PRECISIONS[self.seed // 3 % len(_PRECISIONS)]
+
+    @override
+    def look_at(self, parts: Sequence[str], content: bytes) -> None:
+        match parts:
+            case ["cubes", "out", "tables", name, "result.json"]:
+                check_result(self, name, content)
+            case ["control", "tables", name, "rounds", number, "measured", _, _]:
+                scenes = msgspec.msgpack.decode(content, type=map_rounds._Sidecar).scenes
+                read = {ranked.scene.hrefs[0] for _, ranked in scenes}
+                self.read.setdefault((name, int(number)), set()).update(read)
+            case ["control", "tables", name, "rounds", number, "state"]:
+                check_state(self, name, msgspec.msgpack.decode(content, type=MapState))
+
+    @override
+    def removed(self) -> Sequence[str]:
+        names = list(self.told)
+        self.former.update(result for result, _ in self.told.values())
+        self.told.clear()
+        self.asked.clear()
+        if self.later_s:
+            self.read.clear()
+        return names
+
+
+def check_state(world: World, name: str, state: MapState) -> None:
+    """Check the state of a round that follows another one.
+
+    Raises:
+        BrokenPromiseError: A scene is told to be lost. It was not read again, or a worker had read it when
+            the step began.
+    """
+    before = _READ_BEFORE.get({})
+    last = world.files.get(f"control/tables/{name}/rounds/{state.number - 1}/state")
+    if state.number == state.first or last is None:
+        return
+    decided = msgspec.msgpack.decode(last, type=MapState)
+    rounds = range(decided.number - decided.n_tries + 1, decided.number + 1)
+    there = set[str]().union(*(before.get((name, number), ()) for number in rounds))
+    lost = [
+        each.scene for each in (state.scenes[at] for at, _ in decided.wanted) if LOST in (each.reason or "")
+    ]
+    if lost and len(rounds) < MOST_TRIES:
+        raise BrokenPromiseError(f"{len(lost)} scenes were not read again, and are told to be lost")
+    if read := [each.id for each in lost if each.hrefs[0] in there]:
+        raise BrokenPromiseError(f"{read} were read, and are told to be lost")
+
+
+def check_result(world: World, name: str, content: bytes) -> None:
+    """Check a ranking when it is committed.
+
+    Raises:
+        BrokenPromiseError: It is wrong.
+    """
+    folder = f"{world.results.folder}{name}"
+    table = json.loads(world.files[f"{folder}/ranking.json"])
+    rows = table["scenes"]
+    with TemporaryDirectory() as there:
+        path = Path(there, "ranking.parquet")
+        path.write_bytes(world.files[f"{folder}/ranking.parquet"])
+        parquet = lines_of(path)
+    if [(each["id"], each["value"]) for each in parquet] != [(each["id"], each["value"]) for each in rows]:
+        raise BrokenPromiseError(f"{name} has other rows in its Parquet file")
+    if json.loads(world.files[f"{folder}/answer.json"])["scenes"] != rows:
+        raise BrokenPromiseError(f"{name} has other rows in its answer")
+    images, versions = world.asked[name]
+    if sorted(number_of(row["hrefs"][0]) for row in rows) != list(images):
+        raise BrokenPromiseError(f"{name} does not have all scenes once")
+    for row in rows:
+        _check_row(world, row, versions)
+    _check_order(rows)
+    if not any("could be read finer" in note or "limits.usd" in note for note in table["notes"]):
+        _check_decided(world, rows)
+    if name in world.told and world.told[name] != (content, table):
+        raise BrokenPromiseError(f"{name} was written twice, and differs")
+    world.told[name] = content, table
+
+
+def _check_row(world: World, row: Row, versions: Mapping[str, int]) -> None:
+    """Check that a value is that of a version that was there since the ranking was asked for."""
+    (href,) = row["hrefs"]
+    if row["value"] is None:
+        if row["status"] == "ok":
+            raise BrokenPromiseError(f"{href} has no value, and nobody says why")
+        return
+    step = _FACTORS.index(row["factor"])
+    may_be = range(versions.get(href, 0), world.n_versions[href] + 1)
+    if row["value"] not in {_value(number_of(href), version, step) for version in may_be}:
+        raise BrokenPromiseError(
+            f"{href} has {row['value']} at level {step}, of none of the versions {may_be}"
+        )
+    if row["error"] != _ERRORS[step]:
+        raise BrokenPromiseError(f"{href} has an error of {row['error']} at level {step}")
+
+
+def _check_order(rows: Sequence[Row]) -> None:
+    values = [row["value"] for row in rows if row["value"] is not None]
+    ranks = [row["rank"] for row in rows]
+    if values != sorted(values, reverse=True):
+        raise BrokenPromiseError(f"values are not in their order: {values}")
+    if ranks != [*range(1, len(values) + 1), *[None] * (len(rows) - len(values))]:
+        raise BrokenPromiseError(f"ranks are {ranks}")
+
+
+def _check_decided(world: World, rows: Sequence[Row]) -> None:
+    """Check that scenes were read as fine as the request wants."""
+    precision = world.precision
+    bound = {"1.0": _BOUND, "2%": 0.0, "exact": 0.0, "coarse": math.inf}[precision]
+    if precision == "2%":
+        values = [row["value"] for row in rows if row["value"] is not None]
+        bound = 0.02 * float(np.diff(np.quantile(values, [0.16, 0.84]))[0]) / 2 if values else 0.0
+    for row in rows:
+        if row["value"] is None or row["error"] <= bound or row["reason"] is not None:
+            continue
+        if precision == "exact" or (row["rank_low"] < row["rank_high"] and row["rank_low"] <= _TOP):
+            raise BrokenPromiseError(f"{row['id']} is not decided: {row}")
+
+
+@dataclass
+class SimulatedScenes:
+    """Measures scenes: a `SceneReader`."""
+
+    world: World
+
+    async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> MeasuredScene:
+        """Return what a scene has at a level now."""
+        world, chance = self.world, self.world.chance.random
+        (href,) = scene.hrefs
+        at = len(_LEVELS) - 1 if step is None else step
+        cost.requests += 1
+        version = world.n_versions[href]
+        await asyncio.sleep(chance() * (2 if chance() < 0.95 or world.has_calmed else 90))
+        if not world.has_calmed and chance() < 0.1:
+            raise SourceError("it did not answer", href=href, status=Status.TIMED_OUT)
+        cost.nbytes += int(_NBYTES[at])
+        cost.decode_s += chance() * 0.02
+        return MeasuredScene(
+            value=_value(number_of(href), version, at),
+            error=_ERRORS[at],
+            level=_LEVELS[at],
+            n_pixels=4,
+            valid=1.0,
+            clear=1.0,
+            valid_range=(1.0, 1.0),
+            clear_range=(1.0, 1.0),
+            remarks=None,
+            etags=(str(version),),
+            levels=_LEVELS,
+            level_nbytes=_NBYTES,
+            factor=_FACTORS[at],
+        )
+
+
+@dataclass
+class SimulatedRanges:
+    """Tells which version of a file is there: `Ranges` of one byte."""
+
+    world: World
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Return one byte of the version that is there now."""
+        assert (start, stop, etag) == (0, 1, None)
+        del cost
+        await asyncio.sleep(self.world.chance.random())
+        version = str(self.world.n_versions[href])
+        return Fetched(content=memoryview(b"I"), start=0, etag=version, object_nbytes=1)
+
+
+@dataclass
+class Run(RoundsRun):
+    """The actors of one run."""
+
+    world: World
+
+    @property
+    def deployment(self) -> Any:
+        """A fresh process of it."""
+        return SimulatedDeployment(self.world, objects=SimulatedRanges(self.world), limiter=FakeLimiter())
+
+    @override
+    async def begin(self, given: Any, execution: str) -> dict[str, Any]:
+        images = range(number_of(given["sources"][0]), number_of(given["sources"][-1]) + 1)
+        name = ranking_name(given, _digest_of(images), salt=execution if given.get("check_kept") else "")
+        self.world.asked.setdefault(name, (images, dict(self.world.n_versions)))
+        steps = RankingRounds(self.deployment)
+        try:
+            verdict = await steps.begin(given, execution=execution, left_s=900.0)
+        except BudgetError as error:
+            assert "limits" in given
+            raise StoreError("it is over its limit") from error
+        self._check_told(verdict, former=set())
+        return verdict
+
+    @override
+    async def decide(self, name: str, number: int, execution: str) -> dict[str, Any]:
+        _READ_BEFORE.set({key: frozenset(read) for key, read in self.world.read.items()})
+        verdict = await RankingRounds(self.deployment).after(name, number, execution=execution)
+        self._check_told(verdict, former=self.world.former)
+        return verdict
+
+    def _check_told(self, verdict: Mapping[str, Any], *, former: AbstractSet[bytes]) -> None:
+        """Check that a ranking is there that is told to be done, or that its result is a former one."""
+        if verdict["verdict"] != "complete":
+            return
+        told, _ = self.world.told.get(verdict["result"]["name"], (b"null", {}))
+        if verdict["result"] not in map(json.loads, {told, *former}):
+            raise BrokenPromiseError(f"{verdict['result']} is told, and is no result")
+
+    @override
+    async def worker(self, gather: str, task: MapTask) -> None:
+        name, _, number = gather.rpartition("/")
+        await measure_scenes.measure_scenes(
+            self.deployment, name, int(number), task, longest_s=LONGEST_TASK_S, spent=Spending()
+        )
+
+    async def execution(self, name: str, number: int, **more: Any) -> Row:
+        """Ask for the ranking of a user. Return the table."""
+        kind = self.world.seed // 2 % 3
+        images = _LISTS[2 if kind == 0 else number % len(_LISTS)]
+        given = {
+            "sources": [href_of(n) for n in range(*images)],
+            "by": "b1" if kind < 2 else f"b1+{number}",
+            "precision": self.world.precision,
+            "top": _TOP,
+            **more,
+        }
+        verdict = await self.make(given, name)
+        return self.world.told[verdict["result"]["name"]][1]
+
+    async def user(self, number: int) -> None:
+        """Ask for a ranking, and again if it fails."""
+        for at in range(3):
+            more: dict[str, Any] = {"check_kept": True} if self.chance() < 0.2 else {}
+            if self.world.seed % 6 == 4:
+                more["limits"] = {"usd": _MOST_USD}
+            with suppress(StoreError):
+                await self.execution(f"e{number}-{at}", number, **more)
+                if self.chance() < 0.5:
+                    return
+            await asyncio.sleep(self.world.chance.random() * 10)
+
+    async def redriver(self) -> None:
+        """Call steps of rounds again that have ended."""
+        while not self.world.has_calmed:
+            await asyncio.sleep(self.world.chance.random() * 20)
+            await self.redrive_any()
+
+
+def _digest_of(images: range) -> str:
+    return f"{images.start}-{images.stop}".ljust(64, "x")
+
+
+async def _everything(world: World) -> None:
+    run = Run(world)
+    if world.seed % 4 == 1:  # somebody removes what was made, and it is made again
+        async with asyncio.TaskGroup() as group:
+            group.create_task(world.replace_images())
+            for number in range(3):
+                group.create_task(run.user(number))
+        await world.all_arrived()
+        world.remove_tables()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(world.replace_images())
+        group.create_task(run.redriver())
+        for number in range(4):
+            group.create_task(run.user(number))
+    await world.all_arrived()
+    for number in range(len(_LISTS)):
+        with suppress(StoreError):  # all scenes of a round were lost before
+            await run.execution(f"last-{number}", number)
+            continue
+        await run.execution(f"last-{number}-again", number)
+    table = await run.execution("fresh", 2, check_kept=True)
+    if failed := [row["id"] for row in table["scenes"] if row["value"] is None or row["reason"]]:
+        raise BrokenPromiseError(f"without faults {failed} were not read")
+    await world.all_arrived()
+
+
+def simulate(seed: int) -> World:
+    """Make rankings by several users, and check the promise.
+
+    Raises:
+        BrokenPromiseError: A ranking was wrong, or did not end.
+    """
+    world = World(seed)
+    run_seed(world, lambda: _everything(world), _patches(world))
+    return world
+
+
+def _patches(world: World) -> list[Any]:
+    """Let the program use the stores, the scenes and the time of a run."""
+
+    @asynccontextmanager
+    async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
+        hrefs = request.sources.hrefs
+        images = range(number_of(hrefs[0]), number_of(hrefs[-1]) + 1)
+        await asyncio.sleep(world.chance.random())
+        yield FakeTable(rows_of(images), has_time=True, digest=_digest_of(images))
+
+    @asynccontextmanager
+    async def over(*_: Any, **__: Any) -> AsyncIterator[None]:
+        yield None
+
+    def make(request: Any, *, limiter: Any, ranges: Any, kept: Any, **more: Any) -> Ranker:
+        scenes: Any = SimulatedScenes(world)
+        bounds = {name: more[name] for name in ("source_timeout_s", "most_ahead")}
+        return Ranker(
+            rounds=Rounds(request, kept), scenes=scenes, limiter=limiter, forget=ranges.forget, **bounds
+        )
+
+    return [
+        patch.object(ranking_rounds, "open_table", open_list),
+        patch.object(open_ranker, "CogReader", SimpleNamespace(over=over)),
+        patch.object(open_ranker, "make_ranker", make),
+        patch.object(map_round, "_USUAL_TASK_S", 0.02),
+        patch.object(kept_statistics, "_logger", Mock()),
+        *clock_of(world, ranking_rounds, map_rounds),
+    ]

@@ -1,0 +1,172 @@
+"""Large rankings of a deployment under faults at random, and proof that the simulation finds defects."""
+
+from collections.abc import Callable, Sequence
+from copy import replace
+from typing import Any, Final
+
+import pytest
+
+from faults.ranking_simulation import simulate
+from faults.storm import BrokenPromiseError
+from handlers.rank import open_ranker, ranking_rounds
+from handlers.rank.ranking_rounds import RankingRounds
+from pixel_gather.core.stores import ControlStore
+from pixel_gather.features.rank import map_rounds
+from pixel_gather.features.rank.map_rounds import MapState
+from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead
+from pixel_gather.tables import map_tasks
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_rankings_are_of_scenes_as_they_were(seed: int) -> None:
+    """`scripts/simulate FIRST STOP rankings` runs more."""
+    simulate(seed)
+
+
+def test_a_seed_is_always_the_same_run() -> None:
+    """Otherwise nobody could look at what it has found."""
+    first, again = simulate(5), simulate(5)
+
+    assert (first.files, first.last_arrival_s) == (again.files, again.last_arrival_s)
+
+
+def _put_back_steps_of_removed_rankings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step that is redriven write a ranking that was removed from what was read before."""
+
+    async def none(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(ranking_rounds, "result_of", none)
+
+
+def _put_back_removed_rankings_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a request for a ranking that was removed write it from what was read before."""
+
+    async def without_result(*known: Any) -> tuple[Any, None]:
+        state, _ = await map_tasks.last_attempt(*known)
+        return state, None
+
+    monkeypatch.setattr(ranking_rounds, "last_attempt", without_result)
+
+
+def _put_back_kept_statistics_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a finer level be that of an older version, which another ranking has stored late."""
+
+    def is_kept(rounds: Rounds, wanted: WantedRead) -> bool:
+        kept = rounds.kept.get(wanted.ranked.scene, step=rounds._name_of(wanted.step))
+        if kept is None:
+            return False
+        wanted.ranked.step, wanted.ranked.measured = wanted.step, kept
+        return True
+
+    monkeypatch.setattr(Rounds, "_is_kept", is_kept)
+
+
+def _put_back_kept_statistics_that_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a ranking take what was kept of files that were replaced."""
+
+    async def nothing(*_: Any, **__: Any) -> None: ...
+
+    monkeypatch.setattr(open_ranker, "drop_replaced", nothing)
+
+
+def _put_back_late_workers_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a scene be lost that a late worker of the round before has read."""
+    merge_round = map_rounds.merge_round
+
+    async def of_one_round(state: MapState, control: ControlStore) -> Any:
+        if state.n_tries == 1:
+            return await merge_round(state, control)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(map_rounds, "load_round", _without_tasks)
+            return await merge_round(state, control)
+
+    async def _without_tasks(control: ControlStore, number: int) -> MapState:
+        return replace(await load_round(control, number), tasks=[])
+
+    load_round = map_rounds.load_round
+    monkeypatch.setattr(ranking_rounds, "merge_round", of_one_round)
+
+
+def _put_back_lost_scenes_that_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a scene be lost that its worker was lost with, though another one might have read it."""
+    monkeypatch.setattr(map_rounds, "MOST_TRIES", 1)
+
+
+def _put_back_last_rounds_without_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each call write the ranking from what it has merged itself."""
+
+    async def go_on(
+        steps: RankingRounds, name: str, state: MapState, asked: Any, execution: str
+    ) -> dict[str, Any]:
+        if not state.wanted:
+            return await steps._complete(name, state, asked)
+        return await going_on(steps, name, state, asked, execution)
+
+    going_on = RankingRounds._go_on
+    monkeypatch.setattr(RankingRounds, "_go_on", go_on)
+
+
+def _put_back_attempts_of_any_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an attempt be continued some of whose files have expired."""
+    monkeypatch.setattr(ranking_rounds, "goes_on", lambda *_, **__: True)
+
+
+def _put_back_rounds_that_are_cut_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the call count that has cut a round last, while workers of the first one are at work."""
+
+    async def put_new(files: ControlStore, key: str, content: bytes) -> bool:
+        await files.put(key, content)
+        return True
+
+    async def begun(files: Any, *known: Any, **more: Any) -> bytes:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(files), "put_new", put_new)
+            return await map_tasks.begin_round(files, *known, **more)
+
+    monkeypatch.setattr(map_rounds, "begin_round", begun)
+
+
+def _put_back_scenes_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scenes vanish that could not be read."""
+    ordered = Rounds.ordered
+
+    def of_read(rounds: Rounds, ranked: Sequence[RankedScene]) -> list[RankedScene]:
+        return [each for each in ordered(rounds, ranked) if not each.is_failed]
+
+    monkeypatch.setattr(Rounds, "ordered", of_read)
+
+
+type _PutBack = Callable[[pytest.MonkeyPatch], None]
+
+_DEFECTS: Final[tuple[_PutBack, ...]] = (
+    _put_back_steps_of_removed_rankings,
+    _put_back_removed_rankings_that_go_on,
+    _put_back_kept_statistics_of_other_versions,
+    _put_back_kept_statistics_that_are_not_checked,
+    _put_back_late_workers_that_are_forgotten,
+    _put_back_lost_scenes_that_are_not_read_again,
+    _put_back_last_rounds_without_a_state,
+    _put_back_attempts_of_any_age,
+    _put_back_rounds_that_are_cut_twice,
+    _put_back_scenes_that_are_left_out,
+)
+_MOST_SEEDS: Final = 3000
+_FIRST_SEEDS: Final[dict[_PutBack, int]] = {_put_back_late_workers_that_are_forgotten: 120}
+"""A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
+
+
+def _simulate_many(first: int) -> None:
+    for seed in range(first, first + _MOST_SEEDS):
+        simulate(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("defect", _DEFECTS, ids=lambda each: each.__name__.removeprefix("_put_back_"))
+def test_a_defect_that_is_put_back_is_found(defect: _PutBack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the simulation would prove nothing. An error that nobody foresees counts, as in all runs."""
+    defect(monkeypatch)
+
+    with pytest.raises((BrokenPromiseError, ExceptionGroup)):
+        _simulate_many(_FIRST_SEEDS.get(defect, 0))
