@@ -48,7 +48,7 @@ RULES: Final = (
     Rule(r"rasterio/(_example|_fill|shutil)\..*\.so", "examples, filling and copying of rasters"),
     Rule(
         r"rasterio/gdal_data/(?!gdalvrt\.xsd).*",
-        "GDAL's processes can open no file (io/child_process.py), and CRSs are PROJ's; "
+        "GDAL's processes can open no file (io/limit_child.py), and CRSs are PROJ's; "
         "rasterio knows the folder by gdalvrt.xsd",
     ),
     Rule(

@@ -16,7 +16,7 @@ from e2e.api import UNDRAWN, call, gathered, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW
 from pixel_gather import gather, open_cube, retry_failed
 from pixel_gather.core.plan.cube_plan import claim_of
-from pixel_gather.engine.retry_rows import digest_again
+from pixel_gather.engine.find_failed_rows import digest_again
 from pixel_gather.engine.row_claim import RowClaim
 from pixel_gather.features.verify.verify import verify
 from pixel_gather.in_process.settings import Settings

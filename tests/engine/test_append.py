@@ -27,7 +27,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
-from pixel_gather.engine import commit_shard, new_rows, publish, row_claim
+from pixel_gather.engine import choose_new_rows, commit_shard, publish, row_claim
 from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
@@ -291,7 +291,7 @@ def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) ->
         template=SimpleNamespace(columns=columns), append=SimpleNamespace(first_row=1), rows=[batch, batch]
     )
 
-    hrefs, known = new_rows._read_known(base)  # type: ignore[arg-type] # what it needs of it
+    hrefs, known = choose_new_rows._read_known(base)  # type: ignore[arg-type] # what it needs of it
 
     assert hrefs == set(batch["href"][:1].ravel().tolist())
     assert known == {"S0": frozenset()}

@@ -28,12 +28,12 @@ from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.reduce_row import Scenes, reduce_lines
 from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, needed_file, unpacked
 from pixel_gather.engine import (
+    choose_new_rows,
     commit_shard,
     compact,
     finish_gather,
     gather_shard,
     new_chips,
-    new_rows,
     publish,
     step_files,
 )
@@ -330,7 +330,7 @@ def _put_back_chips_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _put_back_late_bands_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an append leave out every scene that the cube has, also where it lacks a band of the list."""
-    monkeypatch.setattr(new_rows, "_late_band", lambda *_: None)
+    monkeypatch.setattr(choose_new_rows, "_late_band", lambda *_: None)
 
 
 def _put_back_late_bands_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ def _put_back_late_bands_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None
     def of_former_row(row: CubeRow, _: set[str], scenes: Mapping[str, Any]) -> Source | None:
         return next((each for each in row.sources[1:] if each is not None and each.scene in scenes), None)
 
-    monkeypatch.setattr(new_rows, "_late_band", of_former_row)
+    monkeypatch.setattr(choose_new_rows, "_late_band", of_former_row)
 
 
 type _PutBack = Callable[[pytest.MonkeyPatch], None]

@@ -37,8 +37,8 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, PackedIntegers, PackedRun
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import MAX_PACKED_NBYTES, PackedHeader, pack, peek, unpack
+from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
-from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

@@ -5,9 +5,9 @@ from copy import replace
 import pytest
 
 from pixel_gather.core.model.source import Cost
+from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.measure import MeasuredScene
-from pixel_gather.features.rank.rounds import RankedScene, WantedRead
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)
 """With 9 ms for Python around a scene and 0.2 ms for each request, its CPU time is 24 ms."""

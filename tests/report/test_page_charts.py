@@ -14,10 +14,10 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.evidence import Coverage, Place
 from pixel_gather.features.report.cube_evidence import read_evidence
-from pixel_gather.features.report.page.coverage import coverage_chart
+from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
-from pixel_gather.features.report.page.values import values_of
+from pixel_gather.features.report.page.value_charts import values_of
 from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
 

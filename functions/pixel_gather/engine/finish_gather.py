@@ -42,6 +42,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores, always
 from pixel_gather.engine.gather_shard import give_up_shard, were_read
 from pixel_gather.engine.header_cache import read_gathered_headers
+from pixel_gather.engine.place_tried_rows import Tried, with_tried
 from pixel_gather.engine.publish import planned_keys, publish
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import (
@@ -50,7 +51,6 @@ from pixel_gather.engine.step_files import (
     find_committed,
     read_rows,
 )
-from pixel_gather.engine.tried_rows import Tried, with_tried
 
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 

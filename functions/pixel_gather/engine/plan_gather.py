@@ -28,10 +28,10 @@ from pixel_gather.core.scenes.footprints import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands, pin_archive
 from pixel_gather.engine.base import Base, find_growing_cube, find_place, read_base
+from pixel_gather.engine.choose_new_rows import choose_rows, find_tails
 from pixel_gather.engine.context import GatherContext, GatherStores, always
+from pixel_gather.engine.find_failed_rows import FailedRows, chooses_same_pixels, digest_again
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
-from pixel_gather.engine.new_rows import choose_rows, find_tails
-from pixel_gather.engine.retry_rows import FailedRows, chooses_same_pixels, digest_again
 from pixel_gather.engine.row_claim import (
     RowClaim,
     claim_rows,

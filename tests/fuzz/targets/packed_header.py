@@ -13,8 +13,8 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.packed_header import peek, unpack
+from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
-from pixel_gather.io.geotiff.settings import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 __all__ = ["fuzz_one", "mutated", "seeds"]

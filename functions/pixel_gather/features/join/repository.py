@@ -19,8 +19,8 @@ from pixel_gather.core.errors import ArrayExistsError, BusyError, RequestError, 
 from pixel_gather.core.extras import check_extra
 from pixel_gather.features.join.read_members import mtime_of
 from pixel_gather.features.join.references import Reference, not_within, percent_encode
-from pixel_gather.io.store.clouds import endpoint_of
 from pixel_gather.io.store.object_store import open_to_read, split_href
+from pixel_gather.io.store.open_bucket import endpoint_of
 from pixel_gather.io.store.s3_credentials import find_credentials
 from pixel_gather.io.store.store_settings import StoreSettings
 

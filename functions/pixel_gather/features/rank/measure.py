@@ -20,19 +20,19 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import LevelledSource, LevelReader
 from pixel_gather.features.rank.area_mask import ShapeOnImage, Shapes
 from pixel_gather.features.rank.area_share import SHARE, Counted, counted_on, indicator
-from pixel_gather.features.rank.choose_levels import (
-    Level,
-    LevelBytes,
-    LevelCost,
-    choose_levels,
-    resampling_of,
-    stored_nbytes,
-    worst_resampling,
-)
 from pixel_gather.features.rank.grid import LevelGrid, lookup, mean_by_cell, nearest, pixel_size
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.sampling_error import ErrorEstimate, LevelSample, Resampling, estimate, shows
 from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.features.rank.usable_levels import (
+    Level,
+    LevelBytes,
+    LevelCost,
+    resampling_of,
+    stored_nbytes,
+    usable_levels,
+    worst_resampling,
+)
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.indexes import NORMALISED
 from pixel_gather.tables.pixel_gate import PixelGate
@@ -435,7 +435,7 @@ class _SceneView:
         return [] if self.bands or self.mask is None else [self.mask]
 
     async def _compare_levels(self, *, compares_all: bool) -> list[LevelBytes]:
-        return await choose_levels(
+        return await usable_levels(
             self.finest.opened,
             self.finest.overviews,
             self.shape.window,

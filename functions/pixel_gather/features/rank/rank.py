@@ -13,6 +13,7 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
+from pixel_gather.features.rank.choose_reads import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics, drop_replaced
@@ -20,7 +21,6 @@ from pixel_gather.features.rank.ranker import Ranker, make_ranker
 from pixel_gather.features.rank.ranking_body import catalog_sources
 from pixel_gather.features.rank.ranking_plan import RankingPlan
 from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.features.rank.rounds import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.in_process.job import Job, opened_job

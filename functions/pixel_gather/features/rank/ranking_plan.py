@@ -9,8 +9,8 @@ from pixel_gather.core.estimate.assumptions import DECODING
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.text_table import in_columns
-from pixel_gather.features.rank.choose_levels import LevelCost
 from pixel_gather.features.rank.forecast import RoundForecast
+from pixel_gather.features.rank.usable_levels import LevelCost
 
 _GETS_PER_FILE: Final = 2
 """One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""

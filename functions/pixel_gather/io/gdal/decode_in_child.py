@@ -22,7 +22,7 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.io import child_process
+from pixel_gather.io import limit_child
 from pixel_gather.io.child_channel import PLACE, Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
 from pixel_gather.io.gdal.describe import array_dtype, describe, meanings, nodata_in
@@ -82,7 +82,7 @@ class _Worker:
     def answer(self, request: dict[str, Any], ahead: Sequence[tuple[int, memoryview]]) -> None:
         """Serve one request, with bytes of its file. Any error is sent to the parent."""
         self._ahead = ahead
-        child_process.limit_cpu(self._limits.cpu_s)
+        limit_child.limit_cpu(self._limits.cpu_s)
         try:
             if request["op"] == "open":
                 self._open(request)
@@ -229,8 +229,8 @@ def main() -> None:
         # Opens PROJ's database and does the late imports of CRSs: no file can be opened later.
         assert CRS.from_wkt(CRS.from_epsg(32618).to_wkt()) == CRS.from_epsg(32618)  # noqa: S101
         null = os.open(os.devnull, os.O_WRONLY)
-        child_process.limit_memory(settings.memory_mib)
-        child_process.lock_files()
+        limit_child.limit_memory(settings.memory_mib)
+        limit_child.lock_files()
         worker = _Worker(channel, settings)
         os.dup2(null, 2)  # nobody reads what libraries print from now on
         channel.send(Kind.READY)

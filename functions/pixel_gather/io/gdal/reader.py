@@ -23,7 +23,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.io.child_channel import PAIR, PLACE, Kind
-from pixel_gather.io.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
+from pixel_gather.io.gdal.child_pool import Child, ChildDiedError, Children, ChildTimeoutError
 from pixel_gather.io.gdal.choose_driver import choose_driver
 from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.io.gdal.settings import GdalSettings

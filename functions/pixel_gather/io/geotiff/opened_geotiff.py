@@ -26,7 +26,7 @@ from pixel_gather.io.geotiff.layout import Compression, TileLayout
 from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES
 from pixel_gather.io.geotiff.packed_header import pack
-from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles, TileKey
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.tile_reads import (

@@ -14,7 +14,7 @@ from pixel_gather.io.geotiff.layout import parse_layout
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import Restored, unpack
 from pixel_gather.io.geotiff.parsed_headers import Parsed, ParsedHeaders
-from pixel_gather.io.geotiff.settings import GeoTiffSettings
+from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.transform import has_only_control_points

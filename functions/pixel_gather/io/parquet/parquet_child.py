@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, override
 import arro3.io
 from arro3.core import Array, DataType, Table
 
-from pixel_gather.io import child_process
+from pixel_gather.io import limit_child
 from pixel_gather.io.child_channel import PAIR, Channel, Kind
 from pixel_gather.io.store.ranged_file import RangedFile
 
@@ -45,8 +45,8 @@ def main() -> None:
     channel = Channel(socket.socket(fileno=0))
     _warm_up()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # arro3 prints where it panics
-    child_process.limit_memory(_MEMORY_MIB)
-    child_process.lock_files()
+    limit_child.limit_memory(_MEMORY_MIB)
+    limit_child.lock_files()
     channel.send(Kind.READY)
     tables: Iterator[bytes] = iter(())
     while True:
@@ -54,7 +54,7 @@ def main() -> None:
             kind, payload = channel.receive()
         except (EOFError, ConnectionError):
             return
-        child_process.limit_cpu(_CPU_S)
+        limit_child.limit_cpu(_CPU_S)
         try:
             if kind is Kind.REQUEST:
                 tables = _tables(channel, *PAIR.unpack(payload))

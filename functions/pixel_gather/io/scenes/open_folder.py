@@ -12,8 +12,8 @@ from obstore.store import GCSStore, HTTPStore, LocalStore
 from pixel_gather.core.errors import PickledError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, HrefPolicy, check_folder
-from pixel_gather.io.store.clouds import Bucket
 from pixel_gather.io.store.object_store import open_to_read, split_href
+from pixel_gather.io.store.open_bucket import Bucket
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _GOOGLE: Final = "https://storage.googleapis.com"

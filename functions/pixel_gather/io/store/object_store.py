@@ -25,9 +25,9 @@ from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.href_policy import BUCKET_SCHEMES
-from pixel_gather.io.store.clouds import Bucket, endpoint_of, open_bucket
 from pixel_gather.io.store.exit_wait import wait_for_native_threads
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
+from pixel_gather.io.store.open_bucket import Bucket, endpoint_of, open_bucket
 from pixel_gather.io.store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
 from pixel_gather.io.store.regular_file import why_no_file
 from pixel_gather.io.store.signing import Containers, Signing

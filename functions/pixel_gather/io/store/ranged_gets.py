@@ -9,10 +9,10 @@ from obstore.exceptions import BaseError
 from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.io.store.clouds import Bucket
 from pixel_gather.io.store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.io.store.hedged_gets import HedgedGets, Leg
 from pixel_gather.io.store.no_redirect_http import FixedHost, RangeAnswer
+from pixel_gather.io.store.open_bucket import Bucket
 from pixel_gather.io.store.signing import Containers
 from pixel_gather.io.store.store_error_status import classify_store_error, is_throttling
 

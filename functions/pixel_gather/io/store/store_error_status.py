@@ -16,7 +16,8 @@ from obstore.exceptions import (
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
-from pixel_gather.io.store.clouds import (
+from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
+from pixel_gather.io.store.open_bucket import (
     AZURE_REFUSED,
     GOOGLE_REFUSED,
     NO_AZURE,
@@ -24,7 +25,6 @@ from pixel_gather.io.store.clouds import (
     NOT_PUBLIC,
     WHO_PAYS,
 )
-from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
 
 _REFUSED: Final = (

@@ -11,10 +11,10 @@ from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.evidence import Evidence, SourceRow
 from pixel_gather.core.results.report import Cause
-from pixel_gather.features.report.page.coverage import coverage_chart, masked_chart
+from pixel_gather.features.report.page.coverage_charts import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
-from pixel_gather.features.report.page.values import ValuesView, values_of
+from pixel_gather.features.report.page.value_charts import ValuesView, values_of
 from pixel_gather.features.report.page.window_views import LookView, left_out, views_of
 from pixel_gather.io.pictures.chart import Chart
 

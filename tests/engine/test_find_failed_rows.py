@@ -15,7 +15,7 @@ from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
-from pixel_gather.engine.retry_rows import MOST_TRIES
+from pixel_gather.engine.find_failed_rows import MOST_TRIES
 from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube import grown_shard

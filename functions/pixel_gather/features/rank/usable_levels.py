@@ -84,7 +84,7 @@ def worst_resampling(files: Iterable[LevelledSource]) -> Resampling:
     return "moves means" if "moves means" in made else "unknown"
 
 
-async def choose_levels(
+async def usable_levels(
     opened: LevelledSource,
     overviews: Sequence[LevelledSource],
     window: Window,

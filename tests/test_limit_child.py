@@ -7,12 +7,12 @@ from typing import Final
 
 _LIMITED: Final = """
 import json, resource
-from pixel_gather.io import child_process
+from pixel_gather.io import limit_child
 
 resource.setrlimit(resource.RLIMIT_CPU, (900, 1000))
 limits = []
 for seconds in (5, 5000):
-    child_process.limit_cpu(seconds)
+    limit_child.limit_cpu(seconds)
     limits.append(resource.getrlimit(resource.RLIMIT_CPU))
 print(json.dumps(limits))
 """

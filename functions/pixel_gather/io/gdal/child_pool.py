@@ -12,8 +12,8 @@ from typing import Final
 
 from pixel_gather.core.errors import BusyError
 from pixel_gather.io.child_channel import HEAD, LARGEST_FRAME_NBYTES, Kind
-from pixel_gather.io.child_process import clean_environment
 from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.limit_child import clean_environment
 
 _START: Final = """\
 import sys

@@ -1,8 +1,8 @@
 """The rows of a cube that an append tries again, because some of their sources could not be read.
 
 A source that could not be read once may be there later. So an append reads it again, and puts pixels and
-coordinates in its own row; see `pixel_gather.engine.tried_rows`. The row's other sources are not touched:
-what was read once never changes.
+coordinates in its own row; see `pixel_gather.engine.place_tried_rows`. The row's other sources are not
+touched: what was read once never changes.
 """
 
 from bisect import bisect

@@ -10,7 +10,6 @@ from msgspec import Struct
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.rank.choose_levels import Level
 from pixel_gather.features.rank.measure import MeasuredScene
 from pixel_gather.features.rank.order import (
     RankPlace,
@@ -21,6 +20,7 @@ from pixel_gather.features.rank.order import (
 )
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
+from pixel_gather.features.rank.usable_levels import Level
 
 _HEADER_NBYTES: Final = 4 << 10
 """Least that the first read of a file takes if only full resolution is wanted. It adapts to the files."""
