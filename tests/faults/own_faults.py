@@ -131,7 +131,7 @@ FAULTS: Final = (
         "an append that tried failed rows again is stopped within its commit, and another one takes over and "
         "gets other pixels",
         "the rows count as failed until the second one commits",
-        "engine/test_retry_rows.py",
+        "engine/test_find_failed_rows.py",
         "test_a_try_that_takes_over_withdraws_what_the_former_one_told",
     ),
     _fault(

@@ -75,7 +75,15 @@ from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
 from pixel_gather.core.stores import ROOT_KEY, ControlStore
-from pixel_gather.engine import compact, finish_gather, gather_shard, plan_gather, row_claim, step_files
+from pixel_gather.engine import (
+    compact,
+    finish_gather,
+    gather_shard,
+    plan_gather,
+    plan_rows,
+    row_claim,
+    step_files,
+)
 from pixel_gather.engine.context import GatherContext, GatherStores
 from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
@@ -1108,12 +1116,13 @@ def _of_this_run(product: Product) -> Iterator[None]:
 
     with (
         patch.object(plan_gather, "time", clock),
+        patch.object(plan_rows, "time", clock),
         patch.object(compact, "time", clock),
         patch.object(row_claim, "time", clock),
         patch.object(row_claim, "LAPSES_AFTER_S", _LAPSES_AFTER_S),
         patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
-        patch.object(plan_gather, "plan_cube", planned),
-        patch.object(plan_gather, "plan_again", planned_again),
+        patch.object(plan_rows, "plan_cube", planned),
+        patch.object(plan_rows, "plan_again", planned_again),
         patch.object(plan_gather, "gather_digest", _digest_of),
         patch.object(plan_gather, "decode_plan", _decode_plan),
         patch.object(gather_shard, "peak_rss_mib", float),

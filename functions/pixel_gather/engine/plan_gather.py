@@ -7,11 +7,9 @@ follow. It only has no rows before it.
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from copy import replace
-from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
 from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -19,19 +17,16 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
-from pixel_gather.core.plan.inherit import check_inherits, check_reduces_alike
-from pixel_gather.core.plan.plan import gather_digest, plan_cube
-from pixel_gather.core.plan.plan_again import plan_again
-from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_table
+from pixel_gather.core.plan.plan import gather_digest
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.footprints import lay_footprints
-from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore, FoundCube
-from pixel_gather.engine.archive import order_bands, pin_archive
-from pixel_gather.engine.base import Base, find_growing_cube, find_place, read_base
-from pixel_gather.engine.choose_new_rows import choose_rows, find_tails
+from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
+from pixel_gather.engine.archive import pin_archive
+from pixel_gather.engine.base import find_growing_cube, find_place, read_base
 from pixel_gather.engine.context import GatherContext, GatherStores, always
-from pixel_gather.engine.find_failed_rows import FailedRows, chooses_same_pixels, digest_again
+from pixel_gather.engine.find_failed_rows import digest_again
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
+from pixel_gather.engine.plan_rows import AskedRows, ListedRow, has_failed_rows, plan_rows
 from pixel_gather.engine.row_claim import (
     RowClaim,
     claim_rows,
@@ -56,9 +51,6 @@ if TYPE_CHECKING:  # finish has no pydantic
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 """A plan and its tasks."""
-
-type ListedRow = Callable[[int], CubeRow]
-"""Gives a row of the cube that is tried again, by its number, as it is written to the list."""
 
 
 async def plan_gather(
@@ -105,7 +97,7 @@ async def plan_gather(
     found = await find_place(request, cube, digest)
     is_known = found is not None and found.has_version_of(digest)
     if found is not None and is_known:
-        if not await _has_failed_rows(request, cube, found):
+        if not await has_failed_rows(request, cube, found):
             return None
         digest = digest_again(digest, found.version + 1)
 
@@ -123,8 +115,8 @@ async def plan_gather(
     is_pinned = False
     while not is_pinned:
         base = await read_base(request, archive, cube, found)
-        drafted = await _plan_rows(
-            _Asked(request, table, digest, is_known=is_known, settles=settles),
+        drafted = await plan_rows(
+            AskedRows(request, table, digest, is_known=is_known, settles=settles),
             base,
             cube=cube,
             sources=context.sources,
@@ -178,176 +170,11 @@ async def plan_dry(
     digest = gather_digest(request, table)
     is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)
-    asked = _Asked(request, table, digest, is_known=is_known)
-    drafted = await _plan_rows(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
+    asked = AskedRows(request, table, digest, is_known=is_known)
+    drafted = await plan_rows(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
     if drafted is None:
         raise NothingToAppendError(has_chips=request.windows is not None)
     return drafted[0]
-
-
-class _Asked(Struct, frozen=True):
-    """What is to be planned."""
-
-    request: "GatherRequest"
-    table: SourceTable
-    digest: str
-    is_known: bool
-    """Whether the cube has had this request with this list. Then only failed rows are tried again."""
-
-    settles: bool = False
-    """As `pixel_gather.engine.row_claim.RowClaim.settles`."""
-
-
-async def _plan_rows(
-    asked: _Asked,
-    base: Base,
-    *,
-    cube: CubeStore | None,
-    sources: SourceAccess,
-    workers: WorkerPool,
-    now: float,
-) -> tuple[CubePlan, SourceTable | None, ListedRow | None] | None:
-    """Return the plan of the rows that a cube lacks, these rows, and those that are tried again.
-
-    Args:
-        asked: What is to be planned.
-        base: What the rows are added to.
-        cube: The cube; not needed for a new one.
-        sources: How the sampled headers are opened.
-        workers: Who will do it.
-        now: Seconds since 1970-01-01 UTC.
-
-    Returns:
-        None if no row is lacking, and none is tried again.
-    """
-    request, table = asked.request, asked.table
-    # Which rows does the cube lack, and which of its rows have failed?
-    failed = None
-    if base.template is not None and not base.append.is_first:
-        asks_for_all = asked.settles or request.failed_rows == "retry_all"
-        failed = FailedRows(
-            template=base.template,
-            n_rows=base.append.first_row,
-            asks_for_all=asks_for_all,
-        )
-        base = replace(base, rows=failed.watch(base.rows))
-    whole = order_bands(table, None if base.template is None else base.template.of_scenes)
-    if base.template is not None:
-        check_reduces_alike(base.template, request)
-    rows: SourceTable | None = (
-        None if asked.is_known else choose_rows(request, whole, base, sources.projector)
-    )
-    if rows is not None and not rows.n_rows and not base.append.is_first:
-        await _check_known_list(request, whole, base, sources=sources, workers=workers)
-        rows = None
-    if failed is not None:
-        assert cube is not None  # noqa: S101 # it has rows
-        base = await _with_failed(asked, base, failed, cube)
-        if rows is None and not base.append.n_again:
-            return None
-    elif rows is None:
-        return None
-
-    # Without new rows, no source is opened for the plan.
-    if rows is None:
-        assert base.template is not None  # noqa: S101 # as above
-        assert failed is not None  # noqa: S101 # as above
-        plan = plan_again(
-            request,
-            template=base.template,
-            append=base.append,
-            digest=asked.digest,
-            size=failed.size,
-            workers=workers,
-            now=now,
-        )
-        return _with_sizes(plan, base), None, failed.listed(plan)
-
-    # Plan new rows as the cube prescribes.
-    plan = await plan_cube(
-        request,
-        table=rows,
-        sources=sources,
-        workers=workers,
-        now=now,
-        template=base.template,
-        append=replace(base.append, n_skipped=table.n_sources - rows.n_sources),
-    )
-
-    # The first of them may continue shards.
-    tails = tuple(dict.fromkeys((*plan.append.tails, *find_tails(plan, base))))
-    plan = replace(plan, append=replace(plan.append, tails=tails))
-    return _with_sizes(plan, base), rows, None if failed is None else failed.listed(plan)
-
-
-def _with_sizes(plan: CubePlan, base: Base) -> CubePlan:
-    """Return the plan of an append with the sizes of the objects that it goes on from."""
-    sizes = tuple(base.shards[key] for key in plan.append.tails)
-    return replace(plan, append=replace(plan.append, tail_nbytes=sizes))
-
-
-async def _with_failed(asked: _Asked, base: Base, failed: FailedRows, cube: CubeStore) -> Base:
-    """Return what rows are added to, with the rows that are tried again. Reads the rest of the table."""
-    for _ in base.rows:
-        pass
-    if asked.request.failed_rows == "keep" and not asked.settles:
-        failed.rows.clear()
-    if failed.rows:
-        failed.leave_to_others(asked.request.to_json(), await cube.receipt(), settles=asked.settles)
-    return replace(base, append=failed.added_to(base.append, stored=base.shards))
-
-
-async def _has_failed_rows(request: "GatherRequest", cube: CubeStore, found: FoundCube) -> bool:
-    """Return whether a cube has rows that a request tries again."""
-    if request.output.append_to is None or request.failed_rows == "keep":
-        return False
-    base = await read_base(request, None, cube, found)
-    assert base.template is not None  # noqa: S101 # the cube is there
-    failed = FailedRows(
-        template=base.template,
-        n_rows=base.append.first_row,
-        asks_for_all=request.failed_rows == "retry_all",
-    )
-    for _ in failed.watch(base.rows):
-        pass
-    if failed.rows:
-        failed.leave_to_others(request.to_json(), await cube.receipt(), settles=False)
-    return bool(failed.rows)
-
-
-async def _check_known_list(
-    request: "GatherRequest",
-    whole: SourceTable,
-    base: Base,
-    *,
-    sources: SourceAccess,
-    workers: WorkerPool,
-) -> None:
-    """Refuse a request that does not fit the cube, though the cube has all sources of its list.
-
-    Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost do
-    not count, because nothing is read.
-
-    Raises:
-        RequestError: The message names the field, and both values.
-    """
-    if not whole.n_rows:
-        return
-    assert base.template is not None  # noqa: S101 # it is a cube that is there
-    whole = reduced_table(request, whole, sources.projector)
-    columns = columns_of_scenes(whole)
-    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=columns)
-    if chooses_same_pixels(request.to_json(), base.append.origin.get("request", {})):
-        return
-    no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes")) | {"transfer_usd": inf}
-    await plan_cube(
-        request.model_copy(update={"limits": request.limits.model_copy(update=no_cost)}),
-        table=whole,
-        sources=sources,
-        workers=workers,
-        now=time.time(),
-        template=base.template,
-    )
 
 
 async def write_control_files(
