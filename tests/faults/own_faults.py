@@ -351,6 +351,18 @@ FAULTS: Final = (
         "test_a_table_that_was_removed_is_made_again",
     ),
     _fault(
+        "a step of a ranking runs again after the ranking was removed",
+        "it answers with the former result, and writes nothing",
+        "handlers/rank/test_rankings.py",
+        "test_a_ranking_that_was_removed_is_made_again",
+    ),
+    _fault(
+        "a scene is replaced while it is ranked, and statistics of its old version are stored late",
+        "all levels that count are of the new version",
+        "faults/test_ranking_simulation.py",
+        "test_rankings_are_of_scenes_as_they_were",
+    ),
+    _fault(
         "a catalog is replaced twice while it is searched",
         "the search finds the right scenes",
         "handlers/search/test_search.py",
