@@ -16,7 +16,8 @@ from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.common_grid import step_to
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
-from pixel_gather.core.plan.plan import check_task_fits, plan_cube
+from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.plan.plan_workload import check_task_fits
 from pixel_gather.core.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeReader, FakeTable, access_to, header_of
 from support.plans import planned

@@ -5,32 +5,24 @@ is compared with it.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from copy import replace
 from functools import partial
 from itertools import combinations
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
-from pixel_gather.core.estimate.estimate_result import Estimate
-from pixel_gather.core.estimate.pricing import PRICES_OF, SAME_PRICES, n_puts
-from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
-from pixel_gather.core.estimate.worker_limits import MOST_PARTS
-from pixel_gather.core.estimate.workload import WorkerPool, Workload
-from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
-from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.scaling import SCALED
-from pixel_gather.core.model.source import NO_INTEGER, ListColumn
+from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.model.window import Window
-from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
+from pixel_gather.core.plan.choose_measurements import check_band_axis, choose_measurements, mask_of_cube
 from pixel_gather.core.plan.choose_template import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
     CommonGrid,
@@ -40,15 +32,12 @@ from pixel_gather.core.plan.common_grid import (
     rule_on_grid,
 )
 from pixel_gather.core.plan.cube_plan import (
-    BAND,
-    BANDS,
     MOST_GRIDS,
     Append,
     CubePlan,
     Measurement,
     Reduction,
     SourceSlot,
-    StoredValues,
 )
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
@@ -59,6 +48,15 @@ from pixel_gather.core.plan.plan_reduction import (
     plan_reduction,
     reduced_layout,
     reduced_measurements,
+)
+from pixel_gather.core.plan.plan_warnings import warnings_of_plan
+from pixel_gather.core.plan.plan_workload import (
+    check_task_fits,
+    held_nbytes,
+    held_share,
+    parts_of,
+    plan_workload,
+    pool_of,
 )
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
@@ -78,9 +76,6 @@ _SAME_WIDTH: Final = 0.05
 """Share by which widths of pixels may differ that are meant to be the same: those of overviews do."""
 
 _MOST_TIMES_SOURCE: Final = 16
-_S3: Final = "s3://"
-_N_LOOKED_AT: Final = 16
-"""Sources that are looked at to learn in which cloud they lie."""
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -176,7 +171,7 @@ async def plan_cube(
     n_sources = table.n_sources + append.n_again + append.n_beside
     on_aws = pool_of(request, workers, n_by_bucket=table.n_by_bucket, n_sources=n_sources)
     work = replace(
-        _workload(drafts, table, chosen, reduction, append=append, in_flight=on_aws.in_flight),
+        plan_workload(drafts, table, chosen, reduction, append=append, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
         has_report=request.output.report,
     )
@@ -215,13 +210,7 @@ async def plan_cube(
         reduction=reduction,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
-            *_warnings_of_times(request, table, template),
-            *_warnings_of_list(table),
-            *_warnings_of_template(template, table),
-            *_warnings_of_index(request, table),
-            *_warnings_of_transfer(table, estimate, on_aws),
-            *_warnings_of_prices(on_aws),
-            *_warnings_of_cloud(table),
+            *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
             *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
         ),
     )
@@ -267,14 +256,14 @@ def _choose_template(
     max_task_nbytes: int,
 ) -> tuple[CubeTemplate, Reduction | None]:
     """Return what a new cube prescribes to itself, and later to others, and how scenes become its rows."""
-    slots, measurements = tuple(draft.slot for draft in drafts), tuple(_measurements(drafts, request))
-    window, mask = slots[0].window, _mask(request, measurements)
+    slots, measurements = tuple(draft.slot for draft in drafts), tuple(choose_measurements(drafts, request))
+    window, mask = slots[0].window, mask_of_cube(request, measurements)
     shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
     reduction = None
     if isinstance(table, ReducedTable):
         of_scenes = slots, measurements
         slots, measurements = reduced_measurements(request, *of_scenes, n_scenes=table.n_scenes)
-        scene_nbytes = _held_nbytes(*of_scenes)
+        scene_nbytes = held_nbytes(*of_scenes)
         layout = reduced_layout(
             request, table, shape, measurements, scene_nbytes=scene_nbytes, max_task_nbytes=max_task_nbytes
         )
@@ -282,7 +271,7 @@ def _choose_template(
     else:
         layout = _layout(request, table, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
     if request.output.has_band_axis:
-        _check_axis(measurements, table)
+        check_band_axis(measurements, table)
     template = CubeTemplate(
         slots=slots,
         measurements=measurements,
@@ -312,7 +301,7 @@ def _layout(
     max_task_nbytes: int,
 ) -> Layout:
     """Return the layout of a new cube of this shape (row, y, x)."""
-    share = _held_share([draft.slot for draft in drafts], measurements)
+    share = held_share([draft.slot for draft in drafts], measurements)
     sizes = {
         "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
         "n_measurements": len(measurements),
@@ -338,55 +327,6 @@ def _layout(
             f"{error}. For each byte of the cube a worker holds {share:,.0f} bytes of sources, as their "
             "pixels are finer than those of the grid: a smaller grid.resolution (--grid) takes less"
         ) from error
-
-
-def _check_axis(measurements: Sequence[Measurement], table: SourceTable) -> None:
-    """Refuse bands that one array cannot hold, or whose array would have the name of a column."""
-    first = measurements[0]
-    for each in measurements[1:]:
-        for what, ours, theirs in (
-            ("dtype", first.dtype, each.dtype),
-            ("nodata", str(first.nodata), str(each.nodata)),
-            ("scale", first.scale, each.scale),
-            ("offset", first.offset, each.offset),
-        ):
-            if ours != theirs:
-                raise RequestError(
-                    f"bands along one axis have one {what}, but {first.name} has {ours} and {each.name} "
-                    f"{theirs}: leave one of them out, or write arrays",
-                    field="output.bands",
-                )
-    if twice := next((each.name for each in table.columns if each.name in (BANDS, BAND)), None):
-        raise RequestError(
-            f"a cube with an axis of bands has {twice} already: rename the column {twice}", field="sources"
-        )
-
-
-def _mask(request: "GatherRequest", measurements: Sequence[Measurement]) -> PixelMask | None:
-    """Return a new cube's mask.
-
-    Raises:
-        RequestError: The cube has no such band, or hidden pixels of another one would look like values.
-    """
-    if request.mask is None:
-        return None
-    mask = request.mask.mask()
-    band = next((each for each in measurements if each.name == mask.band), None)
-    if band is None:
-        raise RequestError(
-            f"the cube has no band {mask.band}; it has {', '.join(each.name for each in measurements)}. "
-            "Name it among the sources, too",
-            field="mask.band",
-        )
-    if np.dtype(band.dtype).kind not in "iu":
-        raise RequestError(f"{mask.band} is {band.dtype}, and a mask has whole numbers", field="mask.band")
-    for each in measurements:
-        if each.nodata is None and each.name != mask.band and np.dtype(each.dtype).kind not in "fc":
-            raise RequestError(
-                f"hidden pixels need a nodata value, and the sources of {each.name} declare none: give one",
-                field="nodata",
-            )
-    return mask
 
 
 def _check_mask(plan: CubePlan) -> None:
@@ -451,19 +391,6 @@ def _check_missing(plan: CubePlan) -> None:
             )
 
 
-def _held_share(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
-    """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
-    return _held_nbytes(slots, measurements) / sum(np.dtype(each.dtype).itemsize for each in measurements)
-
-
-def _held_nbytes(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
-    """Return the bytes that a worker holds for each pixel of a scene."""
-    nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
-    own = sum(n * each.own_share for n, each in zip(nbytes, slots, strict=True))
-    own += sum(np.dtype(slots[each.slot].dtype).itemsize for each in measurements if each.stored is not None)
-    return own + sum(np.dtype(each.dtype).itemsize for each in measurements)
-
-
 def _main_sample(samples: Sequence[Sample], grid: CommonGrid | None) -> int:
     """Return which sample a tile is one of: the first whose pixels are those of the grid."""
     if grid is None or grid.target is not None:
@@ -482,82 +409,6 @@ def _check_names(table: ChipTable, measurements: Sequence[Measurement]) -> None:
         raise RequestError(f"the cube has a measurement {twice}; rename the column", field=TABLE_FIELD)
 
 
-def pool_of(
-    request: "GatherRequest", workers: WorkerPool, *, n_by_bucket: Mapping[str, int], n_sources: int
-) -> WorkerPool:
-    """Return the workers for the estimate, within the request's limits.
-
-    Args:
-        request: The request.
-        workers: All that there may be.
-        n_by_bucket: Sources in each S3 bucket.
-        n_sources: All sources.
-    """
-    return replace(
-        workers,
-        asked_workers=request.limits.workers,
-        max_usd=request.limits.usd,
-        gets_per_s=_allowed_per_s(request.limits.requests_per_s or {}, n_by_bucket, n_sources=n_sources),
-        # if shards may be lost, the map counts the lost ones: so each shard is a child
-        tasks_per_child=1 if request.limits.failed_shards else None,
-        may_be_inline=not (request.limits.workers or request.limits.failed_shards),
-    )
-
-
-def _allowed_per_s(per_s: Mapping[str, float], n_by_bucket: Mapping[str, int], *, n_sources: int) -> float:
-    """Return how many sources' requests a second the limits allow. The host with the least to give decides.
-
-    The list does not tell the hosts of sources outside of S3. Each may have all of them.
-    """
-    elsewhere = n_sources - sum(n_by_bucket.values())
-    of_hosts = {
-        root: n_by_bucket.get(root.removeprefix(_S3), 0) if root.startswith(_S3) else elsewhere
-        for root in per_s
-    }
-    return min((per_s[root] * n_sources / n for root, n in of_hosts.items() if n), default=inf)
-
-
-def parts_of(work: Workload, workers: WorkerPool) -> Parts:
-    """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
-    link = LAMBDA if workers.is_deployed else HERE
-    return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
-
-
-def _warnings_of_times(
-    request: "GatherRequest", table: SourceTable, template: CubeTemplate | None
-) -> Iterator[str]:
-    """Warn about rows without a time, because of which a new cube has no time axis."""
-    if request.sources.time is not None and not table.has_time and request.reduce is None:
-        yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
-    elif template is None and (n := table.n_timeless):
-        verb = "has" if n == 1 else "have"
-        yield (
-            f"{n:,} of {table.n_rows:,} rows {verb} no time: the cube's first axis is source, not time. Give "
-            "every row a time, or leave these rows out"
-        )
-
-
-def _warnings_of_list(table: SourceTable) -> Iterator[str]:
-    """Warn about the list's notes, names of columns and repeated sources."""
-    yield from table.notes
-    spaced = [each.name for each in table.columns if len(each.name.split()) > 1]
-    if spaced:
-        yield (
-            f"the name of column {spaced[0]!r} has a space: xarray opens it as a variable, not as a "
-            "coordinate, and conditions cannot name it. Write _ instead"
-        )
-    n = table.n_repeated
-    if not n:
-        return
-    verb = "repeats" if n == 1 else "repeat"
-    again = (
-        "read again and counts twice in the result: leave such lines out"
-        if isinstance(table, ReducedTable)
-        else "read and stored again"
-    )
-    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is {again}"
-
-
 def _columns(table: SourceTable, template: CubeTemplate | None, *, n_slots: int) -> tuple[ListColumn, ...]:
     """Return the columns of the cube, and which of them have no value in some rows."""
     columns = table.columns
@@ -572,99 +423,6 @@ def _chip_axis(table: SourceTable, template: CubeTemplate | None) -> ChipAxis | 
         return None
     there = None if template is None else template.chips
     return table.axis if there is None else there.grown_by(table.axis)
-
-
-def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
-    """Warn about columns of the cube that the list does not have."""
-    missing = () if template is None else template.columns_missing_in(table.columns)
-    if missing:
-        yield f"the list lacks columns of the cube: the new rows have no value of {', '.join(missing)}"
-    new = () if template is None else [each for each in template.columns if each.name in missing]
-    for each in new:
-        if not each.has_gaps and each.dtype == "bool":
-            yield f"so xarray opens the column {each.name} as numbers: 1 is true, 0 is false, NaN is missing"
-        elif not each.has_gaps and each.dtype == "int64":
-            missing_is = f"{NO_INTEGER} is missing" if each.is_large else "NaN is missing"
-            opened = "as int64, as float64 cannot hold its values" if each.is_large else "as float64"
-            yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
-
-
-def check_task_fits(
-    template: CubeTemplate, max_task_nbytes: int, *, reduction: Reduction | None = None
-) -> None:
-    """Refuse a cube whose shards do not fit the workers.
-
-    Args:
-        template: The cube's.
-        max_task_nbytes: What a worker holds.
-        reduction: How scenes become the rows that are read, if they do. All scenes of a shard are held.
-
-    Raises:
-        BudgetError: They are too large.
-    """
-    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
-    if reduction is None:
-        held = _held_share(template.slots, template.measurements)
-        task_nbytes = math.prod(template.layout.shard) * pixel_nbytes * held
-    else:
-        task_nbytes = reduced_task_nbytes(template.layout, template.measurements, reduction)
-    if task_nbytes > max_task_nbytes:
-        raise BudgetError(
-            f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
-            f"{max_task_nbytes / 2**20:,.0f} MiB: use workers with more memory"
-        )
-
-
-def _warnings_of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
-    """Warn about a header index that has no entry for these sources."""
-    if request.index is None or table.n_known:
-        return ()
-    warning = (
-        "the header index has no entry for these sources: it was made for other files or another overview, "
-        "so every header is read"
-    )
-    return (warning,)
-
-
-def _warnings_of_prices(deployment: WorkerPool) -> Sequence[str]:
-    """Warn about a Region whose prices are not known."""
-    if deployment.region is None or deployment.region in SAME_PRICES:
-        return ()
-    warning = (
-        f"the dollars are by the prices of {PRICES_OF}: those of {deployment.region} may be higher, so set "
-        "limits.usd with a margin"
-    )
-    return (warning,)
-
-
-def _warnings_of_cloud(table: SourceTable) -> Iterator[str]:
-    """Warn about sources that lie with Google or Azure, by a sample of them."""
-    hrefs = [each.href for each in table.spread(_N_LOOKED_AT, band=None)]
-    far = next((href for href in hrefs if href.startswith(("gs://", "az://", "abfs://"))), None)
-    if far is not None:
-        yield (
-            f"sources such as {far[:200]} lie in another cloud: gather them in process, as workers on AWS "
-            "do not read them. What that cloud charges for requests and transfer is not known here"
-        )
-
-
-def _warnings_of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
-    """Warn about buckets in another Region than the workers, also if their owner pays for the transfer."""
-    warnings = []
-    for bucket, n_sources in table.n_by_bucket.items():
-        if (far := deployment.far_buckets.get(bucket)) is None:
-            continue
-        verb = "lies" if n_sources == 1 else "lie"
-        paid = (
-            f"transfer is charged and in the price (${estimate.usd_by_service['transfer']:,.2f} in all)"
-            if far.is_charged
-            else "its owner pays for transfer, and each request takes longer"
-        )
-        warnings.append(
-            f"{counted(n_sources, 'source')} {verb} in the bucket {bucket} in {far.region}, but the workers "
-            f"run in {deployment.region}: {paid}; a deployment in {far.region} would avoid this"
-        )
-    return warnings
 
 
 def _check_one_size(slots: Sequence[SourceSlot]) -> None:
@@ -705,150 +463,6 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
             f"times as large as the largest source that was looked at ({width:,} x {height:,}). The limit is "
             f"{most:g} times. Ask for a smaller window, or raise the limit, times_source (--times-source)"
         )
-
-
-def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
-    found = []
-    for index, draft in enumerate(drafts):
-        names = [draft.slot.name or f"band_{band}" for band in draft.slot.bands]
-        stay = {
-            name
-            for name, band in zip(names, draft.slot.bands, strict=True)
-            if _stays_raw(name, draft.meaning(band), request)
-        }
-        if stay and len(stay) < len(names) and request.values != "raw":
-            raise RequestError(
-                f"{min(stay)} holds classes or is the mask, and its files hold other bands, too: gather it "
-                "by a list with a column band",
-                field="values",
-            )
-        for band, name, (scale, offset) in zip(draft.slot.bands, names, draft.scalings, strict=True):
-            if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
-                raise RequestError(
-                    f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
-                    field="nodata",
-                )
-            if draft.nodata is None and request.masked:
-                raise RequestError(
-                    "masked pixels need a nodata value, and the sources declare none: give one",
-                    field="nodata",
-                )
-            raw = Measurement(
-                name=name,
-                slot=index,
-                dtype=draft.header.dtype,
-                nodata=draft.nodata,
-                scale=draft.header.scales[band - 1],
-                offset=draft.header.offsets[band - 1],
-                meaning=draft.meaning(band),
-            )
-            if name in stay:
-                found.append(raw)
-            elif request.values == "harmonised":
-                found.append(replace(raw, scale=scale, offset=offset))
-            else:
-                stored = StoredValues(nodata=draft.nodata, scale=scale, offset=offset)
-                found.append(replace(raw, dtype=SCALED, nodata=None, scale=1.0, offset=0.0, stored=stored))
-    return found
-
-
-def _stays_raw(name: str, meaning: BandMeaning, request: "GatherRequest") -> bool:
-    """Return whether a band keeps its numbers: those of a mask are classes, which no scale makes values."""
-    if request.values == "raw" or (request.mask is not None and name == request.mask.band):
-        return True
-    return request.values == "scaled" and has_classes(name, meaning)
-
-
-def _fits_dtype(value: float, dtype: str) -> bool:
-    """Return whether a dtype can hold a value: integers exactly, floats within their range."""
-    kind = np.dtype(dtype)
-    if kind.kind in "fc":
-        return not float(np.finfo(kind).max) < abs(value) < math.inf
-    if isinstance(value, float) and not value.is_integer():
-        return False
-    limits = np.iinfo(kind)
-    return int(limits.min) <= int(value) <= int(limits.max)
-
-
-def _workload(
-    drafts: Sequence[Draft],
-    table: SourceTable,
-    chosen: CubeTemplate,
-    reduction: Reduction | None,
-    *,
-    append: Append,
-    in_flight: int,
-) -> Workload:
-    layout, measurements = chosen.layout, chosen.measurements
-    n_sources = table.n_sources + append.n_again + append.n_beside
-    per_slot = n_sources / len(drafts)
-    to_open = 1 - table.n_known / table.n_sources
-    if isinstance(table, ChipTable):  # a task opens each image once for all of its chips
-        to_open = table.axis.n_images / layout.shard[0]
-    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
-    for draft in drafts:
-        ranges, share = touched(draft.slot)
-        if isinstance(table, ChipTable):  # all chips of a task take at most one whole image
-            share = min(share, table.axis.n_images / layout.shard[0])
-        gets += per_slot * (to_open + ranges)
-        fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
-        window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
-        most_gets = max(most_gets, min(ranges, MOST_PARTS))
-    height, width = drafts[0].slot.window.height, drafts[0].slot.window.width
-    shape = (table.n_rows, height, width)
-    n_strips = layout.n_shards(shape)[1]
-    n_tasks = (layout.n_shards(shape)[0] + append.n_places_again(layout.shard[0])) * n_strips
-    n_scenes, most_scenes = table.n_rows, min(layout.shard[0], max(table.n_rows, 1))
-    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
-    task_nbytes: float = math.prod(layout.shard) * pixel_nbytes
-    if reduction is not None:  # a worker measures and holds the scenes, and stores little
-        n_scenes, most_scenes = reduction.n_scenes, reduction.most_scenes
-        task_nbytes = reduced_task_nbytes(layout, measurements, reduction)
-        pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in reduction.measurements)
-    n_of_task = most_scenes * len(drafts)
-    search = table.search_cost
-    return Workload(
-        n_sources=n_sources,
-        n_search_pages=0 if search is None else search.n_pages,
-        n_search_gets=0 if search is None else search.n_gets,
-        n_indexed=table.n_known,
-        n_gets=round(gets),
-        fetched_nbytes=round(fetched),
-        window_nbytes=window_nbytes / max(n_strips, 1),
-        n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
-        decoded_nbytes=n_scenes * height * width * pixel_nbytes,
-        n_tasks=n_tasks,
-        task_nbytes=round(task_nbytes),
-        nbytes_by_bucket={
-            bucket: round(fetched * n / table.n_sources) for bucket, n in table.n_by_bucket.items()
-        },
-        n_puts=n_puts(
-            n_tasks=n_tasks,
-            n_arrays=1 if chosen.bands_are_axis else len(measurements),
-            n_rows=table.n_rows,
-            n_columns=len(table.columns),
-        ),
-    )
-
-
-def reduced_task_nbytes(layout: Layout, measurements: Sequence[Measurement], reduction: Reduction) -> float:
-    """Return what a worker holds for one shard of reduced rows, in bytes."""
-    n_pixels, scene_nbytes = (
-        math.prod(layout.shard[1:]),
-        _held_nbytes(reduction.slots, reduction.measurements),
-    )
-    row_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
-    return n_pixels * (layout.shard[0] * row_nbytes + reduction.most_scenes * scene_nbytes)
-
-
-def touched(slot: SourceSlot) -> tuple[int, float]:
-    """Return the likely number of ranges of a window, and its share of the file's bytes."""
-    grid, wanted = slot.read_from
-    window = wanted.clipped(width=grid.width, height=grid.height) or wanted
-    rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
-    cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
-    all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)
-    return rows, rows * cols / all_tiles
 
 
 def _check_codec(plan: CubePlan) -> None:

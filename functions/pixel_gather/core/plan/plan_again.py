@@ -14,14 +14,14 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.inherit import CubeTemplate
-from pixel_gather.core.plan.plan import (
+from pixel_gather.core.plan.plan_reduction import inherit_reduction
+from pixel_gather.core.plan.plan_workload import (
     check_task_fits,
     parts_of,
     pool_of,
     reduced_task_nbytes,
     touched,
 )
-from pixel_gather.core.plan.plan_reduction import inherit_reduction
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
