@@ -165,6 +165,23 @@ class TableService(Struct, frozen=True):
         document["ranking"] = json.loads(answer)
         return document
 
+    def of_job[T](self, id_: str, do: Callable[[str], T]) -> T:
+        """Do something with a job of a table.
+
+        Raises:
+            GatherNotFoundError: There is no such job. The message says so if it is the name of a table.
+        """
+        try:
+            return do(id_)
+        except GatherNotFoundError:
+            found = self.deployment.run(CommittedTables(self.deployment).find(id_))
+            if found is None:
+                raise
+            raise GatherNotFoundError(
+                f"{id_} is a table, and each append to it is a job with an id of its own: list its jobs, and "
+                f"name one of them. The last that has ended is {found.result.get('job')}"
+            ) from None
+
 
 class _Routes:
     """The routes over one deployment."""
@@ -181,9 +198,12 @@ class _Routes:
             ("planTable", self._plan),
             ("listTables", lambda: list_page(self._tables(), self.app)),
             ("getTable", lambda id_: self._service.shown(id_, links_from=self._address)),
-            ("stopTable", lambda id_: self._tables().stop(id_)),
+            ("stopTable", lambda id_: self._service.of_job(id_, self._tables().stop)),
             ("limitTable", self._limit),
-            ("redriveTable", lambda id_: (self._tables().redrive(id_), HTTPStatus.ACCEPTED)),
+            (
+                "redriveTable",
+                lambda id_: (self._service.of_job(id_, self._tables().redrive), HTTPStatus.ACCEPTED),
+            ),
         ):
             self.app.serve(name)(answer)
 
@@ -211,7 +231,7 @@ class _Routes:
 
     def _limit(self, id_: str) -> dict[str, Any]:
         most = self._service.deployment.settings.limits.get("workers")
-        return limit_workers(self._tables(), self.app, id_, most=most)
+        return self._service.of_job(id_, lambda job: limit_workers(self._tables(), self.app, job, most=most))
 
     def _started(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
         self._logger.append_keys(table=named.name)

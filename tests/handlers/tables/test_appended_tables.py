@@ -95,6 +95,25 @@ def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_pat
     assert lines(service) == at_once(service, tmp_path, 0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("method", "rest", "query"),
+    [("DELETE", "", {}), ("POST", "/redrive", {}), ("POST", "/limit", {"workers": "1"})],
+)
+def test_what_concerns_a_job_does_not_take_the_name_of_a_table(
+    service: Service, method: str, rest: str, query: dict[str, str]
+) -> None:
+    """A table has a job for each append, so its name tells of none. GET takes it."""
+    document = service.made(appending(service, 0))
+
+    code, problem = service.do(method, f"/tables/points-grows{rest}", **query)
+    unknown, _ = service.do(method, f"/tables/points-else{rest}", **query)
+
+    assert (code, unknown) == (404, 404)
+    assert "points-grows is a table, and each append to it is a job" in problem["detail"]
+    assert problem["detail"].endswith(f"The last that has ended is {document['id']}")
+    assert service.do("GET", "/tables/points-grows")[0] == 200
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, seed: int) -> None:
     """They are planned at one time, and end in any order, some twice, some long after others."""
