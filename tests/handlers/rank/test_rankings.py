@@ -396,7 +396,10 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
 
 
 def test_a_running_table_gets_fewer_workers(service: Service) -> None:
-    """Or more, up to what the deployment allows. None can be set before its workers have begun."""
+    """Or more, up to what the deployment allows, as long as the month's budget is not spent.
+
+    None can be set before its workers have begun.
+    """
     service.machine.is_slow = True
     _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"})
     path, found = f"/tables/{line['id']}/limit", service.machine.found[line["id"]]
@@ -405,10 +408,15 @@ def test_a_running_table_gets_fewer_workers(service: Service) -> None:
     found["workers"] = 10
     code, limited = service.do("POST", path, workers="5")
     most_code, most = service.do("POST", path, workers="100000")
+    marker = halt_content(datetime.now(UTC), {})
+    service.machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=marker)
+    halted_code, halted = service.do("POST", path, workers="6")
+    fewer_code, _ = service.do("POST", path, workers="4")
 
-    assert (early_code, code, most_code) == (422, 200, 422)
+    assert (early_code, code, most_code, halted_code, fewer_code) == (422, 200, 422, 422, 200)
+    assert "it has 5 workers, and gets no more now" in halted["detail"]
     assert "have not begun" in early["detail"]
-    assert (limited["id"], limited["state"], found["workers"]) == (line["id"], "running", 5)
+    assert (limited["id"], limited["state"], found["workers"]) == (line["id"], "running", 4)
     check_document("TableLine", limited)
     assert most["detail"].startswith("workers: this deployment's setting max_workers allows")
 
