@@ -14,6 +14,7 @@ twice must be the same. In the end the faults stop, and then a ranking must have
 import asyncio
 import json
 import math
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any, Final, override
+from typing import Any, Final, Literal, override
 from unittest.mock import Mock, patch
 
 import msgspec
@@ -53,7 +54,7 @@ from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.store.object_store import Fetched
 from pixel_gather.tables import map_round
-from pixel_gather.tables.map_tasks import LOST, MOST_TRIES, MapTask
+from pixel_gather.tables.map_tasks import LOST, MapTask
 from support.fakes import FakeLimiter, FakeTable
 
 _LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
@@ -69,7 +70,7 @@ _PRECISIONS: Final = ("1.0", "2%", "exact", "coarse")
 _BOUND: Final = 1.0
 _TOP: Final = 3
 _MOST_USD: Final = 0.0008
-"""What some rankings may cost. Most of them may be begun, and not read on."""
+"""Limit of some rankings. It is enough for the first round, and seldom for the next one."""
 
 type Row = Mapping[str, Any]
 """A row of a ranking."""
@@ -100,10 +101,22 @@ class World(RoundsWorld):
     asked: dict[str, tuple[range, Mapping[str, int]]] = field(default_factory=dict)
     """The images of each ranking, and their versions when it was asked for first."""
 
-    @property
-    def precision(self) -> str:
-        """Of all rankings."""
-        return _PRECISIONS[0] if self.seed % 3 else _PRECISIONS[self.seed // 3 % len(_PRECISIONS)]
+    precision: str = field(init=False)
+    """Of all rankings."""
+
+    shares: Literal["ranking", "statistics", "nothing"] = field(init=False)
+    """What the users share: one ranking, or the kept statistics of several."""
+
+    is_limited: bool = field(init=False)
+    """Whether rankings may cost little."""
+
+    def __post_init__(self) -> None:
+        """Draw what is ranked, each by itself."""
+        super().__post_init__()
+        kind = random.Random(f"kind {self.seed}")  # noqa: S311 # no secret
+        (self.precision,) = kind.choices(_PRECISIONS, (5, 1, 1, 1))
+        self.shares = kind.choice(("ranking", "statistics", "nothing"))
+        self.is_limited = kind.random() < 1 / 6
 
     @override
     def look_at(self, parts: Sequence[str], content: bytes) -> None:
@@ -118,7 +131,7 @@ class World(RoundsWorld):
                 check_state(self, name, msgspec.msgpack.decode(content, type=MapState))
 
     @override
-    def removed(self) -> Sequence[str]:
+    def note_removal(self) -> Sequence[str]:
         names = list(self.told)
         self.former.update(result for result, _ in self.told.values())
         self.told.clear()
@@ -132,7 +145,7 @@ def check_state(world: World, name: str, state: MapState) -> None:
     """Check the state of a round that follows another one.
 
     Raises:
-        BrokenPromiseError: A scene is told to be lost. It was not read again, or a worker had read it when
+        BrokenPromiseError: A scene is told to be lost that was not read again, or that a worker had read when
             the step began.
     """
     before = _READ_BEFORE.get({})
@@ -140,14 +153,15 @@ def check_state(world: World, name: str, state: MapState) -> None:
     if state.number == state.first or last is None:
         return
     decided = msgspec.msgpack.decode(last, type=MapState)
-    rounds = range(decided.number - decided.n_tries + 1, decided.number + 1)
-    there = set[str]().union(*(before.get((name, number), ()) for number in rounds))
-    lost = [
-        each.scene for each in (state.scenes[at] for at, _ in decided.wanted) if LOST in (each.reason or "")
-    ]
-    if lost and len(rounds) < MOST_TRIES:
-        raise BrokenPromiseError(f"{len(lost)} scenes were not read again, and are told to be lost")
-    if read := [each.id for each in lost if each.hrefs[0] in there]:
+    lost = {at for at, _ in decided.wanted if LOST in (state.scenes[at].reason or "")}
+    first_try = world.files.get(f"control/tables/{name}/rounds/{state.number - 2}/state")
+    tried = set[int]()
+    if first_try is not None and state.number - 2 >= state.first:
+        tried = {at for at, _ in msgspec.msgpack.decode(first_try, type=MapState).wanted}
+    if lost - tried:
+        raise BrokenPromiseError(f"{lost - tried} were not read again, and are told to be lost")
+    there = set[str]().union(*(before.get((name, decided.number - back), ()) for back in (0, 1)))
+    if read := [at for at in lost if state.scenes[at].scene.hrefs[0] in there]:
         raise BrokenPromiseError(f"{read} were read, and are told to be lost")
 
 
@@ -174,7 +188,8 @@ def check_result(world: World, name: str, content: bytes) -> None:
     for row in rows:
         _check_row(world, row, versions)
     _check_order(rows)
-    if not any("could be read finer" in note or "limits.usd" in note for note in table["notes"]):
+    stops = ["could be read finer", *(["limits.usd"] if world.is_limited else [])]
+    if not any(why in note for why in stops for note in table["notes"]):
         _check_decided(world, rows)
     if name in world.told and world.told[name] != (content, table):
         raise BrokenPromiseError(f"{name} was written twice, and differs")
@@ -320,11 +335,11 @@ class Run(RoundsRun):
 
     async def execution(self, name: str, number: int, **more: Any) -> Row:
         """Ask for the ranking of a user. Return the table."""
-        kind = self.world.seed // 2 % 3
-        images = _LISTS[2 if kind == 0 else number % len(_LISTS)]
+        shares = self.world.shares
+        images = _LISTS[2 if shares == "ranking" else number % len(_LISTS)]
         given = {
             "sources": [href_of(n) for n in range(*images)],
-            "by": "b1" if kind < 2 else f"b1+{number}",
+            "by": f"b1+{number}" if shares == "nothing" else "b1",
             "precision": self.world.precision,
             "top": _TOP,
             **more,
@@ -336,7 +351,7 @@ class Run(RoundsRun):
         """Ask for a ranking, and again if it fails."""
         for at in range(3):
             more: dict[str, Any] = {"check_kept": True} if self.chance() < 0.2 else {}
-            if self.world.seed % 6 == 4:
+            if self.world.is_limited:
                 more["limits"] = {"usd": _MOST_USD}
             with suppress(StoreError):
                 await self.execution(f"e{number}-{at}", number, **more)

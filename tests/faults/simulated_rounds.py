@@ -80,7 +80,7 @@ class RoundsWorld(Storm):
         """
 
     @abstractmethod
-    def removed(self) -> Sequence[str]:
+    def note_removal(self) -> Sequence[str]:
         """Note that all tables are removed, and return their names."""
 
     def remove_tables(self) -> None:
@@ -94,7 +94,7 @@ class RoundsWorld(Storm):
             for key in [key for key in self.files if key.startswith(self.control.folder)]:
                 if self.chance.random() < 0.5:
                     del self.files[key]
-        for name in self.removed():
+        for name in self.note_removal():
             for key in [key for key in self.files if key.startswith(f"{self.results.folder}{name}/")]:
                 del self.files[key]
         self.n_versions.update(map(href_of, range(N_IMAGES)))

@@ -135,7 +135,7 @@ class World(RoundsWorld):
                 self.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
 
     @override
-    def removed(self) -> Sequence[str]:
+    def note_removal(self) -> Sequence[str]:
         names = list(self.told)
         self.told.clear()
         if self.later_s:

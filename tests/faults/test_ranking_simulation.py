@@ -152,7 +152,11 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
     _put_back_scenes_that_are_left_out,
 )
 _MOST_SEEDS: Final = 3000
-_FIRST_SEEDS: Final[dict[_PutBack, int]] = {_put_back_late_workers_that_are_forgotten: 120}
+_FIRST_SEEDS: Final[dict[_PutBack, int]] = {
+    _put_back_kept_statistics_of_other_versions: 100,
+    _put_back_late_workers_that_are_forgotten: 90,
+    _put_back_last_rounds_without_a_state: 55,
+}
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
 

@@ -185,12 +185,19 @@ def test_scenes_of_a_worker_that_was_late_are_not_lost() -> None:
     assert [each.value for each in last.scenes] == [float(n) for n in range(N)]
 
 
-def test_round_in_which_no_worker_can_read_fails() -> None:
-    """After every scene had a worker of its own. It is an error of the deployment."""
+@pytest.mark.parametrize("has_sample", [False, True])
+def test_round_in_which_no_worker_can_read_fails(*, has_sample: bool) -> None:
+    """After every scene had a worker of its own. It is an error of the deployment.
+
+    The function that plans may have read a scene for its forecast.
+    """
 
     async def work() -> None:
         files, rounds = FakeControl(), _rounds()
         state = _state(rounds)
+        if has_sample:
+            state.scenes[0].measured = _measured(0.0)
+            state.wanted = next_reads(state.scenes, rounds)
         for n_tasks in (2, N):
             state = await write_round(state, files, n_tasks=n_tasks)
             state, read = await merge_round(state, files)

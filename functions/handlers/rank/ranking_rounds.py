@@ -168,8 +168,11 @@ class RankingRounds(Struct, frozen=True):
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete.
 
-        Two calls at once write the same, as both have the state that was first.
+        Two calls at once write the same, as both have the state that was first. A call that comes after the
+        note of the result writes nothing, as the ranking may be removed since.
         """
+        if (noted := await result_of(state, self.deployment.table_files(name))) is not None:
+            return {"verdict": "complete", "result": noted}
         rounds = Rounds(asked.request, NothingKept())
         ordered = rounds.ordered(state.scenes)
         if not state.wanted:

@@ -91,7 +91,11 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     async def plan(self) -> TablePlan:
         """Return what it would take. Reads the headers of some images."""
         return await plan_images(
-            self.work, self.wanted, n_features=len(self.features), in_flight=self.in_flight
+            self.work,
+            self.wanted,
+            n_features=len(self.features),
+            in_flight=self.in_flight,
+            may_all_fail=self.base is not None,
         )
 
 

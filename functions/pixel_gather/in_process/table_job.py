@@ -162,7 +162,11 @@ class TableJob(Struct, frozen=True, kw_only=True):
     async def plan(self) -> TablePlan:
         """Return what the table would take. Reads the headers of some images, and no pixel."""
         return await plan_images(
-            self.work, self.wanted, n_features=len(self.features), in_flight=self.job.in_flight
+            self.work,
+            self.wanted,
+            n_features=len(self.features),
+            in_flight=self.job.in_flight,
+            may_all_fail=self.base is not None,
         )
 
     async def run(self, to: Path, *, on_progress: Callable[[Progress], None]) -> MadeTable:

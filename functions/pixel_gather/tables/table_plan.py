@@ -21,6 +21,9 @@ _CPU_PER_IMAGE_S: Final = 5e-3
 _CPU_PER_LINE_S: Final = 2e-6
 """From pixel to Parquet. Measured on x86 for points: docs/points-and-zones.md."""
 
+_UNOPENED: Final = ImagePlan(n_lines=0, n_tiles=0, n_requests=1, nbytes=0, decoded_nbytes=0)
+"""What stands for images of which none can be opened."""
+
 
 class TablePlan(Struct, frozen=True, kw_only=True):
     """What a table would take, from the headers of some of its images."""
@@ -54,11 +57,22 @@ class TablePlan(Struct, frozen=True, kw_only=True):
 
 
 async def plan_images(
-    work: ImageWork, wanted: Callable[[], Iterator[WantedImage]], *, n_features: int, in_flight: int
+    work: ImageWork,
+    wanted: Callable[[], Iterator[WantedImage]],
+    *,
+    n_features: int,
+    in_flight: int,
+    may_all_fail: bool,
 ) -> TablePlan:
     """Return what a table would take.
 
-    ``wanted`` returns all images of the list. Those that are near no feature have no wanted ones.
+    Args:
+        work: What opens the images.
+        wanted: Returns all images of the list. Those that are near no feature have no wanted ones.
+        n_features: Of the table.
+        in_flight: Requests at one time.
+        may_all_fail: Whether it is no error if none of the sampled images can be opened. An append may have
+            few images. It counts their tries, and reads them again later.
 
     Raises:
         SourceError: None of the sampled images can be opened.
@@ -75,11 +89,12 @@ async def plan_images(
             plans.append(await work.plan(row, members, cost=Cost()))
         except SourceError as error:
             failed = failed or error
-    if not plans and failed is not None:
+    if not plans and failed is not None and not may_all_fail:
         raise failed
-    n, of = len(near), max(len(plans), 1)
+    likely = plans or [_UNOPENED]
+    n = len(near)
     lines, tiles, requests, nbytes, decoded = (
-        sum(getattr(each, name) for each in plans) / of
+        sum(getattr(each, name) for each in likely) / len(likely)
         for name in ("n_lines", "n_tiles", "n_requests", "nbytes", "decoded_nbytes")
     )
     cpu_s = _CPU_PER_IMAGE_S + lines * _CPU_PER_LINE_S + decoded / DECODING.value

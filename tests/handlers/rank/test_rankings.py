@@ -305,6 +305,58 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     assert same(again["ranking"]["scenes"]) == same(first["ranking"]["scenes"])
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["request", "redrive"])
+def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) -> None:
+    """The call that wrote the ranking was killed before its note. Then the ranking is removed."""
+    machine, s3 = service.machine, service.machine.s3
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    first = machine.run({"request": body, "execution": "a"})["result"]
+    note = f"tables/{first['name']}/rounds/0/result.json"
+    s3.delete_object(Bucket="control", Key=note)
+
+    step = {"gather": f"{first['name']}/0", "execution": EXECUTION, "failed_shards": 100}
+    found = machine.plan.handler({"request": body, "execution": "b"} if asks else step, Context())
+    for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{first['name']}/")["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=each["Key"])
+    before = states(s3)
+    again = machine.plan.handler({"request": body, "execution": "c"}, Context())
+
+    assert found["result"] == first
+    assert again["result"]["kept"] == first["scenes"]  # of new rounds, by statistics that were checked
+    assert len(states(s3)) == len(before) + 1
+
+
+def test_a_late_last_step_does_not_bring_a_removed_ranking_back(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had begun before the ranking was written."""
+    machine, s3 = service.machine, service.machine.s3
+    steps = machine.plan.workflow.steps["ranking"]
+    begun = machine.plan.handler(
+        {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}, Context()
+    )
+    for item in machine.items(begun):
+        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
+    step = {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}
+    go_on = type(steps)._go_on
+    first: list[dict[str, Any]] = []
+
+    async def late(self: Any, *known: Any) -> Any:
+        if not first:
+            monkeypatch.setattr(type(steps), "_go_on", go_on)
+            first.append(await steps.after(*begun["gather"].split("/"), execution="twin"))
+            folder = f"out/tables/{first[0]['result']['name']}/"
+            for each in s3.list_objects_v2(Bucket="cubes", Prefix=folder)["Contents"]:
+                s3.delete_object(Bucket="cubes", Key=each["Key"])
+        return await go_on(self, *known)
+
+    monkeypatch.setattr(type(steps), "_go_on", late)
+    second = machine.plan.handler(step, Context())
+
+    assert second["result"] == first[0]["result"]
+    assert "Contents" not in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/ranking-")
+
+
 def states(s3: Any) -> list[str]:
     """Return the keys of the states of all rounds."""
     keys = [each["Key"] for each in s3.list_objects_v2(Bucket="control")["Contents"]]

@@ -156,6 +156,17 @@ def _last(s3: Any) -> bytes:
     return content
 
 
+def test_an_append_counts_the_tries_of_images_of_which_none_can_be_opened(service: Service) -> None:
+    """The plan opens them all. Later appends read them again, five times in all."""
+    missing = HREFS[1].replace("/1.tif", "/none.tif")
+    body = appending(service, 0) | {"sources": [HREFS[0], missing]}
+    made = [service.made(body) for _ in range(6)]
+
+    assert [each["state"] for each in made] == ["succeeded"] * 6
+    assert [each["result"]["read"] for each in made] == [2, 1, 1, 1, 1, 0]
+    assert {each["result"]["failed"] for each in made} == {1}
+
+
 def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path) -> None:
     """Another append is committed between its look and its PUT."""
     from handlers.tables.committed_tables import CommittedTables  # noqa: PLC0415 # it needs the environment

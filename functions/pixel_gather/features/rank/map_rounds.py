@@ -145,7 +145,7 @@ async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState,
     A worker of the round before may have been late. What it has read counts for scenes that were lost again.
 
     Raises:
-        StoreError: No worker has finished any task, so the workers cannot read at all.
+        StoreError: No worker has finished a task of the first two rounds. So the workers cannot read at all.
     """
     sidecars = await _sidecars(state, control)
     found = {at: ranked for each in sidecars for at, ranked in each.scenes}
@@ -153,8 +153,8 @@ async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState,
     if lost and state.n_tries > 1:
         late = await _sidecars(await load_round(control, state.number - 1), control)
         found |= {at: ranked for each in late for at, ranked in each.scenes if at in lost}
-    if state.n_tries == MOST_TRIES and not found and all(each.measured is None for each in state.scenes):
-        raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")
+        if not sidecars and not late and state.number == state.first + 1:
+            raise StoreError("every worker failed, so no scene was read. Their log says why. Then rank again")
     scenes = [found.get(at, each) for at, each in enumerate(state.scenes)]
     worker_s = sum(each.worker_s for each in sidecars)
     usd = state.usd + usd_of_round(worker_s=worker_s, n_tasks=len(state.tasks))
