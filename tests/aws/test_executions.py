@@ -788,8 +788,8 @@ def test_limit_changes_the_map_run_of_a_gather_that_runs() -> None:
     ("status", "counts", "map_status", "workers", "says"),
     [
         ("SUCCEEDED", None, "RUNNING", 5, "^id: the gather .* does not run any more"),
-        ("RUNNING", None, "RUNNING", 5, "^id: the workers of .* have not begun"),
-        ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended"),
+        ("RUNNING", None, "RUNNING", 5, "^id: no workers of .* can be limited now: they have not begun"),
+        ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended, or it is so small"),
         ("RUNNING", {"running": 2}, "RUNNING", 0, "^workers: it must be 1 to 10,000"),
         ("RUNNING", {"running": 2}, "RUNNING", 10_001, "must be 1 to 10,000"),
     ],

@@ -197,6 +197,7 @@ WRONG = {
     "search --bbox 1,2,3,4": "give either a catalog or the address",
     "search --catalog nosuch/c.parquet": "there is no catalog at nosuch/c.parquet;",
     "search --catalog c --bbox 1,20,3,4": "south is 20",
+    "search --catalog c --point 37,-96": "the latitude is -96; write latitudes",
     "search --catalog c --where cloud": "where: 'cloud' is no condition",
     "search --catalog c --geojson nosuch.json": "--geojson: nosuch.json",
     "search --catalog c --to x": "go together",

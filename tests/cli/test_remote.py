@@ -1301,6 +1301,14 @@ def test_removed_table_is_told_to_be_removed(api: FakeApi, capsys: pytest.Captur
     assert capsys.readouterr().err == f"pixel-gather: {said}\n"
 
 
+def test_an_address_is_no_id(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """API Gateway would refuse it as if the credentials were wrong."""
+    assert run("status", "s3://bucket/bolzano.zarr") == 2
+
+    said = "pixel-gather: 's3://bucket/bolzano.zarr' is no id of a gather or table: list shows them\n"
+    assert (capsys.readouterr().err, api.asked) == (said, [])
+
+
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence says both. If rankings may not be asked about, it says so."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)

@@ -186,7 +186,7 @@ def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -
         with pytest.raises(StoreError, match=rf"s3://archive/{key}: this file has changed .* --replace"):
             opened.band_1[1].load()
         assert opened.band_1[2].values.any()
-        with pytest.raises(ArrayExistsError, match="--replace writes a new version"):
+        with pytest.raises(ArrayExistsError, match=r"replace \(--replace\) writes a new version"):
             make_virtual(on_s3(3), to=place, settings=settings)
 
         made = make_virtual(on_s3(3), to=place, replace=True, settings=settings)

@@ -49,6 +49,10 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
         _clamp_degrees(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
     )
     if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
+        if south == north:
+            raise RequestError(
+                f"the latitude is {south:g}; write latitudes from -90 to 90, the longitude first", field=field
+            )
         raise RequestError(
             f"south is {south:g} and north is {north:g}; write latitudes from -90 to 90, south first",
             field=field,

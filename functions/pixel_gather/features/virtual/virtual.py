@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _NO_LIMIT: Final = 1 << 50
 """Largest size of a task, in bytes: no pixel is ever in memory."""
 
-_ADVICE: Final = "--replace writes a new version"
+_ADVICE: Final = "replace (--replace) writes a new version"
 _CHANGED: Final = (
     "this file has changed since its tiles were referred to: refer to them again, "
     "by a new index and --replace"

@@ -289,7 +289,9 @@ class Executions(Struct, frozen=True):
         run = self._last_map_run(found["executionArn"])
         if run is None or run["status"] != "RUNNING":
             raise RequestError(
-                f"the workers of {id_} have not begun, or have ended: try again in some seconds", field="id"
+                f"no workers of {id_} can be limited now: they have not begun, or have ended, or it is so "
+                "small that it has no map",
+                field="id",
             )
         before: int = run["maxConcurrency"]
         if workers > before and (why := may_raise()) is not None:
