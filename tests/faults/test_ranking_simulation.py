@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from faults.ranking_simulation import simulate
+from faults.simulated_rounds import StormyBucket
 from faults.storm import BrokenPromiseError
 from handlers.rank import open_ranker, ranking_rounds
 from handlers.rank.ranking_rounds import RankingRounds
@@ -85,6 +86,7 @@ def _put_back_late_workers_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
         return replace(await load_round(control, number), tasks=[])
 
     load_round = map_rounds.load_round
+    monkeypatch.setattr(map_rounds, "load_round", load_round)  # so that it is undone
     monkeypatch.setattr(ranking_rounds, "merge_round", of_one_round)
 
 
@@ -121,9 +123,10 @@ def _put_back_rounds_that_are_cut_twice(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def begun(files: Any, *known: Any, **more: Any) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(files), "put_new", put_new)
+            patch.setattr(StormyBucket, "put_new", put_new)
             return await map_tasks.begin_round(files, *known, **more)
 
+    monkeypatch.setattr(StormyBucket, "put_new", StormyBucket.put_new)  # so that it is undone
     monkeypatch.setattr(map_rounds, "begin_round", begun)
 
 

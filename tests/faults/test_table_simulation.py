@@ -147,6 +147,7 @@ def _put_back_rounds_that_are_overlooked(monkeypatch: pytest.MonkeyPatch) -> Non
         for part in parts:
             yield part
 
+    monkeypatch.setattr(feature_rounds, "find_round", map_tasks.find_round)  # so that it is undone
     monkeypatch.setattr(feature_steps, "measured_parts", of_known_rounds)
 
 
