@@ -315,6 +315,9 @@ class FeatureSteps(Struct, frozen=True):
                 "seconds": time.time() - state.started_at,
             }
             result |= await tables.upload(table, path, version=version)
+            noted = await result_of(state, self.deployment.table_files(name)) if committed is None else None
+            if noted is not None:  # another call has written the table, and it was removed since
+                return noted
             if await tables.commit(table, result, over=committed):
                 return result
             shutil.rmtree(own)

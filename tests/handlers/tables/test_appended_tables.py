@@ -313,6 +313,36 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
 
 
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_late_commit_does_not_bring_a_removed_table_back(service: Service, *, appends: bool) -> None:
+    """Another call has written the table meanwhile, and somebody has removed it."""
+    from handlers.tables.committed_tables import CommittedTables  # noqa: PLC0415 # it needs the environment
+
+    body = appending(service, 0)
+    if not appends:
+        del body["append_to"]
+    begun = service.begun(body, "a")
+    service.handle(begun, 0)
+    upload, s3, first = CommittedTables.upload, service.machine.s3, list[dict[str, Any]]()
+
+    async def late(self: Any, *given: Any, **more: Any) -> dict[str, str]:
+        if not first:
+            first.append({})
+            steps = service.machine.plan.workflow.steps["points"]
+            first.append(await steps.after(*_round_of(begun), execution="twin"))
+            for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-")["Contents"]:
+                s3.delete_object(Bucket="cubes", Key=each["Key"])
+        return await upload(self, *given, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CommittedTables, "upload", late)
+        second = service.ended(begun["gather"])
+
+    assert second["result"] == first[1]["result"]
+    there = [each["Key"] for each in s3.list_objects_v2(Bucket="cubes")["Contents"]]
+    assert not [key for key in there if key.endswith("/result.json")]
+
+
 @contextmanager
 def replaced(s3: Any, key: str, *, by: str) -> Iterator[None]:
     """Replace an image by another one for a while."""
