@@ -1,14 +1,16 @@
 """Large rankings of a deployment in virtual time, with random faults. The same seed gives the same run.
 
 What users, steps, workers and stores do is in `faults.simulated_rounds`. Several users rank lists of scenes
-that overlap. In one run of three, all of them ask for the same ranking. In another one they share the kept
-statistics. Scenes are replaced, or cannot be read for a while. In one run of four, somebody removes all
-rankings, and they are made again. In one of six, a ranking may cost little, so few scenes are read on.
+that overlap. In a third of the runs, all of them ask for the same ranking. In another third, they share the
+kept statistics. Scenes are replaced, or cannot be read for a while. In one run of four, somebody removes all
+rankings, and they are made again. In one run of six, rankings have a low limit of dollars. Few of their
+scenes are then read at finer levels.
 
 Each ranking must have all scenes of its list, in the order of their values. A value must be that of a version
-of the scene that was there at some time since the ranking was asked for. All ranks must be decided that the
-request wants decided. A scene that a worker has read must not be reported as lost. A ranking that is written
-twice must be the same. In the end the faults stop, and then a ranking must have a value for every scene.
+of the scene that was there at some time since the ranking was asked for. All ranks that the request wants
+decided must be decided. A scene must not be reported as lost if a worker had read it when the step began. A
+ranking that is written twice must be the same. In the end the faults stop, and then a ranking must have a
+value for every scene.
 """
 
 import asyncio
@@ -29,13 +31,18 @@ from unittest.mock import Mock, patch
 import msgspec
 import numpy as np
 
-from faults.simulated_images import N_IMAGES, href_of, lines_of, number_of, rows_of
+from faults.simulated_images import href_of, lines_of, number_of
 from faults.simulated_rounds import (
+    ALL_LISTED,
+    LISTS,
     LONGEST_TASK_S,
     RoundsRun,
     RoundsWorld,
     SimulatedDeployment,
     clock_of,
+    images_of,
+    list_digest,
+    opened_lists,
     run_seed,
 )
 from faults.storm import BrokenPromiseError
@@ -55,10 +62,8 @@ from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.store.object_store import Fetched
 from pixel_gather.tables import map_round
 from pixel_gather.tables.map_tasks import LOST, MapTask
-from support.fakes import FakeLimiter, FakeTable
-
-_LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
-"""First image of each list, and the one after its last."""
+from support.fakes import FakeLimiter
+from support.measured_scene import measured_scene
 
 _LEVELS: Final = (1, 0, None)
 _ERRORS: Final = (8.0, 2.0, 0.0)
@@ -105,10 +110,10 @@ class World(RoundsWorld):
     """Of all rankings."""
 
     shares: Literal["ranking", "statistics", "nothing"] = field(init=False)
-    """What the users share: one ranking, or the kept statistics of several."""
+    """What the users share: one ranking, the kept statistics of several, or nothing."""
 
     is_limited: bool = field(init=False)
-    """Whether rankings may cost little."""
+    """Whether rankings have a low limit of dollars."""
 
     def __post_init__(self) -> None:
         """Draw what is ranked, each by itself."""
@@ -145,8 +150,8 @@ def check_state(world: World, name: str, state: MapState) -> None:
     """Check the state of a round that follows another one.
 
     Raises:
-        BrokenPromiseError: A scene is told to be lost that was not read again, or that a worker had read when
-            the step began.
+        BrokenPromiseError: A scene is reported as lost. But it was not wanted again, or a worker had read it
+            when the step began.
     """
     before = _READ_BEFORE.get({})
     last = world.files.get(f"control/tables/{name}/rounds/{state.number - 1}/state")
@@ -254,16 +259,10 @@ class SimulatedScenes:
             raise SourceError("it did not answer", href=href, status=Status.TIMED_OUT)
         cost.nbytes += int(_NBYTES[at])
         cost.decode_s += chance() * 0.02
-        return MeasuredScene(
-            value=_value(number_of(href), version, at),
+        return measured_scene(
+            _value(number_of(href), version, at),
             error=_ERRORS[at],
             level=_LEVELS[at],
-            n_pixels=4,
-            valid=1.0,
-            clear=1.0,
-            valid_range=(1.0, 1.0),
-            clear_range=(1.0, 1.0),
-            remarks=None,
             etags=(str(version),),
             levels=_LEVELS,
             level_nbytes=_NBYTES,
@@ -299,8 +298,8 @@ class Run(RoundsRun):
 
     @override
     async def begin(self, given: Any, execution: str) -> dict[str, Any]:
-        images = range(number_of(given["sources"][0]), number_of(given["sources"][-1]) + 1)
-        name = ranking_name(given, _digest_of(images), salt=execution if given.get("check_kept") else "")
+        images = images_of(given["sources"])
+        name = ranking_name(given, list_digest(images), salt=execution if given.get("check_kept") else "")
         self.world.asked.setdefault(name, (images, dict(self.world.n_versions)))
         steps = RankingRounds(self.deployment)
         try:
@@ -333,12 +332,19 @@ class Run(RoundsRun):
             self.deployment, name, int(number), task, longest_s=LONGEST_TASK_S, spent=Spending()
         )
 
-    async def execution(self, name: str, number: int, **more: Any) -> Row:
-        """Ask for the ranking of a user. Return the table."""
+    @override
+    async def execution(self, name: str, number: int) -> None:
+        more = {"check_kept": True} if self.chance() < 0.2 else {}
+        await self.ranked(name, number, **more)
+
+    async def ranked(self, name: str, number: int, **more: Any) -> Row:
+        """Make the ranking of a user. Return the table."""
         shares = self.world.shares
-        images = _LISTS[2 if shares == "ranking" else number % len(_LISTS)]
+        if self.world.is_limited and not self.world.has_calmed:
+            more["limits"] = {"usd": _MOST_USD}
+        images = ALL_LISTED if shares == "ranking" else LISTS[number % len(LISTS)]
         given = {
-            "sources": [href_of(n) for n in range(*images)],
+            "sources": [href_of(n) for n in images],
             "by": f"b1+{number}" if shares == "nothing" else "b1",
             "precision": self.world.precision,
             "top": _TOP,
@@ -347,50 +353,16 @@ class Run(RoundsRun):
         verdict = await self.make(given, name)
         return self.world.told[verdict["result"]["name"]][1]
 
-    async def user(self, number: int) -> None:
-        """Ask for a ranking, and again if it fails."""
-        for at in range(3):
-            more: dict[str, Any] = {"check_kept": True} if self.chance() < 0.2 else {}
-            if self.world.is_limited:
-                more["limits"] = {"usd": _MOST_USD}
-            with suppress(StoreError):
-                await self.execution(f"e{number}-{at}", number, **more)
-                if self.chance() < 0.5:
-                    return
-            await asyncio.sleep(self.world.chance.random() * 10)
-
-    async def redriver(self) -> None:
-        """Call steps of rounds again that have ended."""
-        while not self.world.has_calmed:
-            await asyncio.sleep(self.world.chance.random() * 20)
-            await self.redrive_any()
-
-
-def _digest_of(images: range) -> str:
-    return f"{images.start}-{images.stop}".ljust(64, "x")
-
 
 async def _everything(world: World) -> None:
     run = Run(world)
-    if world.seed % 4 == 1:  # somebody removes what was made, and it is made again
-        async with asyncio.TaskGroup() as group:
-            group.create_task(world.replace_images())
-            for number in range(3):
-                group.create_task(run.user(number))
-        await world.all_arrived()
-        world.remove_tables()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(world.replace_images())
-        group.create_task(run.redriver())
-        for number in range(4):
-            group.create_task(run.user(number))
-    await world.all_arrived()
-    for number in range(len(_LISTS)):
+    await run.through_faults(n_before_removal=3)
+    for number in range(len(LISTS)):
         with suppress(StoreError):  # all scenes of a round were lost before
             await run.execution(f"last-{number}", number)
             continue
         await run.execution(f"last-{number}-again", number)
-    table = await run.execution("fresh", 2, check_kept=True)
+    table = await run.ranked("fresh", LISTS.index(ALL_LISTED), check_kept=True)
     if failed := [row["id"] for row in table["scenes"] if row["value"] is None or row["reason"]]:
         raise BrokenPromiseError(f"without faults {failed} were not read")
     await world.all_arrived()
@@ -411,13 +383,6 @@ def _patches(world: World) -> list[Any]:
     """Let the program use the stores, the scenes and the time of a run."""
 
     @asynccontextmanager
-    async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
-        hrefs = request.sources.hrefs
-        images = range(number_of(hrefs[0]), number_of(hrefs[-1]) + 1)
-        await asyncio.sleep(world.chance.random())
-        yield FakeTable(rows_of(images), has_time=True, digest=_digest_of(images))
-
-    @asynccontextmanager
     async def over(*_: Any, **__: Any) -> AsyncIterator[None]:
         yield None
 
@@ -429,7 +394,7 @@ def _patches(world: World) -> list[Any]:
         )
 
     return [
-        patch.object(ranking_rounds, "open_table", open_list),
+        patch.object(ranking_rounds, "open_table", opened_lists(world)),
         patch.object(open_ranker, "CogReader", SimpleNamespace(over=over)),
         patch.object(open_ranker, "make_ranker", make),
         patch.object(map_round, "_USUAL_TASK_S", 0.02),

@@ -10,10 +10,10 @@ or called again while the first call still runs. Workers are lost, or come late.
 import asyncio
 import json
 import random
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -22,14 +22,19 @@ from unittest.mock import patch
 
 import xxhash
 
-from faults.simulated_images import N_IMAGES, href_of
+from faults.simulated_images import N_IMAGES, href_of, number_of, rows_of
 from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once, first_of
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import BusyError, SourceError, StoreError
 from pixel_gather.tables.map_tasks import MapTask
-from support.fakes import FakeControl
+from support.fakes import FakeControl, FakeTable
 from support.lambda_functions import ENVIRONMENT
 from support.virtual_time import run_virtually
+
+LISTS: Final = (range(5), range(3, N_IMAGES), range(N_IMAGES))
+"""The images of each list."""
+
+ALL_LISTED: Final = LISTS[-1]
 
 LONGEST_TASK_S: Final = 60.0
 
@@ -37,11 +42,12 @@ _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
 _MONTH_S: Final = 30 * 86_400.0
 _MOST_CALLS: Final = 5
+_N_USERS: Final = 4
 _SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
 
 
 @dataclass
-class RoundsWorld(Storm):
+class RoundsWorld(Storm, ABC):
     """One run: its stores, and the versions of its images."""
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -109,7 +115,7 @@ class RoundsWorld(Storm):
 
 @dataclass
 class StormyBucket(StormyControl):
-    """Files in memory, with faults. ETags are of the content, as those of S3."""
+    """Files in memory, with faults. An ETag depends on the content, as in S3."""
 
     @property
     def prefix(self) -> str:
@@ -201,7 +207,7 @@ class SimulatedDeployment:
 
 
 @dataclass
-class RoundsRun:
+class RoundsRun(ABC):
     """The actors of one run."""
 
     world: RoundsWorld
@@ -299,12 +305,50 @@ class RoundsRun:
             raise BrokenPromiseError(f"without faults a step does not end: {answers[-1]!r}")
         raise StoreError("the step failed again and again")
 
-    async def redrive_any(self) -> None:
+    @abstractmethod
+    async def execution(self, name: str, number: int) -> None:
+        """Make what a user asks for, in an execution of a name."""
+
+    async def disturb(self) -> None:
         """Call the step after a round again that has ended."""
         if self.world.ended:
             table, number = self.world.chance.choice(self.world.ended)
             with suppress(StoreError, TimeoutError):
                 await self.go_on(await self.after(table, number))
+
+    async def through_faults(self, *, n_before_removal: int) -> None:
+        """Let four users ask until there are no more faults.
+
+        In one run of four, some have asked before, and then somebody removes what was made.
+        """
+        world = self.world
+        if world.seed % 4 == 1:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(world.replace_images())
+                for number in range(n_before_removal):
+                    group.create_task(self._user(number))
+            await world.all_arrived()
+            world.remove_tables()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(world.replace_images())
+            group.create_task(self._disturber())
+            for number in range(_N_USERS):
+                group.create_task(self._user(number))
+        await world.all_arrived()
+
+    async def _user(self, number: int) -> None:
+        """Ask, and again if it fails, or for no reason."""
+        for at in range(3):
+            with suppress(StoreError):
+                await self.execution(f"e{number}-{at}", number)
+                if self.chance() < 0.5:
+                    return
+            await asyncio.sleep(self.world.chance.random() * 10)
+
+    async def _disturber(self) -> None:
+        while not self.world.has_calmed:
+            await asyncio.sleep(self.world.chance.random() * 20)
+            await self.disturb()
 
 
 def run_seed(world: RoundsWorld, everything: Callable[[], Any], patches: Sequence[Any]) -> None:
@@ -351,3 +395,25 @@ def clock_of(world: RoundsWorld, *modules: ModuleType) -> list[Any]:
     """Return patches that let modules use the time of a run."""
     clock = SimpleNamespace(time=world.now, monotonic=lambda: asyncio.get_running_loop().time())
     return [patch.object(module, "time", clock) for module in modules]
+
+
+def images_of(hrefs: Sequence[str]) -> range:
+    """Return the images of a list."""
+    return range(number_of(hrefs[0]), number_of(hrefs[-1]) + 1)
+
+
+def list_digest(images: range) -> str:
+    """Return the digest of a list."""
+    return f"{images.start}-{images.stop}".ljust(64, "x")
+
+
+def opened_lists(world: RoundsWorld) -> Callable[..., Any]:
+    """Return what opens the list of a request in a run."""
+
+    @asynccontextmanager
+    async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
+        images = images_of(request.sources.hrefs)
+        await asyncio.sleep(world.chance.random())
+        yield FakeTable(rows_of(images), has_time=True, digest=list_digest(images))
+
+    return open_list

@@ -1,10 +1,7 @@
 """Whole tables of a deployment in virtual time, with random faults. The same seed gives the same run.
 
-Several users ask for tables of the same points, or of the same zones, at the same time. Each request starts
-an execution. Workers measure images, and a function decides after each round what comes next. The stores are
-those of `faults.storm`. Steps are killed, or called again while the first call still runs. Workers are lost,
-or come late. The step after a round may run again at any later time. Images are replaced, cannot be read for
-a while, or can be read only in part.
+What users, steps, workers and stores do is in `faults.simulated_rounds`. Several users ask for tables of the
+same points, or of the same zones. Images cannot be read for a while, or can be read only in part.
 
 In one run of three, all users make the same table. In the others, they append lists that overlap to one
 table, again and again, and old versions are removed. In one run of four, somebody removes all tables, and
@@ -28,7 +25,6 @@ from unittest.mock import patch
 import msgspec
 
 from faults.simulated_images import (
-    N_IMAGES,
     POINTS,
     ZONES,
     Pairs,
@@ -39,11 +35,14 @@ from faults.simulated_images import (
     rows_of,
 )
 from faults.simulated_rounds import (
+    ALL_LISTED,
+    LISTS,
     LONGEST_TASK_S,
     RoundsRun,
     RoundsWorld,
     SimulatedDeployment,
     clock_of,
+    opened_lists,
     run_seed,
 )
 from faults.storm import BrokenPromiseError
@@ -63,10 +62,6 @@ from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.open_scene import ImagePlan
 from pixel_gather.tables.parts import ImageRecord, Measured
 from pixel_gather.tables.values import Values
-from support.fakes import FakeTable
-
-_LISTS: Final = ((0, 5), (3, N_IMAGES), (0, N_IMAGES))
-"""First image of each list, and the one after its last."""
 
 _FILES: Final = {
     "table": "",
@@ -296,9 +291,9 @@ class Run(RoundsRun):
                 raise BrokenPromiseError(f"{lost} were read, and are told to be unread")
         return verdict
 
+    @override
     async def execution(self, name: str, number: int) -> None:
-        """Make a table of a list."""
-        images = range(*_LISTS[number])
+        images = LISTS[number % len(LISTS)] if self.world.appends else ALL_LISTED
         kind = self.world.kind
         given: dict[str, Any] = {**kind.request, "sources": [href_of(n) for n in images]}
         if self.world.appends:
@@ -324,27 +319,13 @@ class Run(RoundsRun):
         if missing:
             raise BrokenPromiseError(f"{table} is told to be done, and lacks {len(missing)} images")
 
-    async def user(self, number: int) -> None:
-        """Ask for a table, and again if it fails."""
-        for at in range(3):
+    @override
+    async def disturb(self) -> None:
+        if self.chance() < 0.2 and self.world.appends:
             with suppress(StoreError):
-                await self.execution(f"e{number}-{at}", self._list_of(number))
-                if self.chance() < 0.5:
-                    return
-            await asyncio.sleep(self.world.chance.random() * 10)
-
-    def _list_of(self, number: int) -> int:
-        return number % len(_LISTS) if self.world.appends else 2
-
-    async def redriver(self) -> None:
-        """Remove old versions now and then, and call steps of rounds again that have ended."""
-        while not self.world.has_calmed:
-            await asyncio.sleep(self.world.chance.random() * 20)
-            if self.chance() < 0.2 and self.world.appends:
-                with suppress(StoreError):
-                    await compact_table._compacted(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
-            else:
-                await self.redrive_any()
+                await compact_table._compacted(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
+        else:
+            await super().disturb()
 
 
 def _keys_read(world: World, table: str, number: int) -> set[str]:
@@ -363,19 +344,7 @@ def _keys_read(world: World, table: str, number: int) -> set[str]:
 
 async def _everything(world: World) -> None:
     run = Run(world)
-    if world.seed % 4 == 1:  # somebody removes what was made, and it is made again
-        async with asyncio.TaskGroup() as group:
-            group.create_task(world.replace_images())
-            for number in range(2):
-                group.create_task(run.user(number))
-        await world.all_arrived()
-        world.remove_tables()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(world.replace_images())
-        group.create_task(run.redriver())
-        for number in range(4):
-            group.create_task(run.user(number))
-    await world.all_arrived()
+    await run.through_faults(n_before_removal=2)
     for at in range(MOST_TRIES + 1 if world.appends else 1):
         with suppress(StoreError):  # all images of a round were lost before
             await run.execution(f"last-{at}", 2)
@@ -403,14 +372,6 @@ def _patches(world: World) -> list[Any]:
     """Let the program use the stores, the images and the time of a run."""
 
     @asynccontextmanager
-    async def open_list(request: Any, _deployment: Any, **_: Any) -> AsyncIterator[FakeTable]:
-        hrefs = request.sources.hrefs
-        images = range(number_of(hrefs[0]), number_of(hrefs[-1]) + 1)
-        await asyncio.sleep(world.chance.random())
-        digest = f"{images.start}-{images.stop}".ljust(64, "x")
-        yield FakeTable(rows_of(images), has_time=True, digest=digest)
-
-    @asynccontextmanager
     async def open_reader(*_: Any) -> AsyncIterator[None]:
         yield None
 
@@ -427,7 +388,7 @@ def _patches(world: World) -> list[Any]:
         to.write_bytes(content)  # noqa: ASYNC240 # on the loop, so that a seed is always the same run
 
     return [
-        patch.object(feature_table, "open_table", open_list),
+        patch.object(feature_table, "open_table", opened_lists(world)),
         patch.object(feature_table, "open_reader", open_reader),
         patch.object(image_worker, "open_reader", open_reader),
         patch.object(world.kind.kind, "opened", opened),

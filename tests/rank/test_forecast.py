@@ -8,21 +8,14 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.measure import MeasuredScene
+from support.measured_scene import measured_scene
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)
 """With 9 ms for Python around a scene and 0.2 ms for each request, its CPU time is 24 ms."""
 
-MEASURED = MeasuredScene(
-    value=1.0,
-    error=0.1,
+MEASURED = measured_scene(
+    1.0,
     level=2,
-    n_pixels=9,
-    valid=1.0,
-    clear=1.0,
-    valid_range=(1.0, 1.0),
-    clear_range=(1.0, 1.0),
-    remarks=None,
-    etags=(None,),
     levels=(2, 1, 0, None),
     level_nbytes=(1.0, 4.0, 16.0, 64.0),
     factor=8.0,

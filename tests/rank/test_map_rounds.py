@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import product
 
-import msgspec
 import pytest
 
 from pixel_gather.core.errors import StoreError
@@ -28,6 +27,7 @@ from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.map_round import plan_round
 from pixel_gather.tables.map_tasks import last_attempt, missing_tasks, round_files
 from support.fakes import FakeControl
+from support.measured_scene import measured_scene
 
 N = 7
 
@@ -51,24 +51,6 @@ def _state(rounds: Rounds) -> MapState:
     return state
 
 
-def _measured(value: float, *, error: float = 0.25, level: int | None = 0) -> MeasuredScene:
-    return MeasuredScene(
-        value=value,
-        error=error,
-        level=level,
-        n_pixels=4,
-        valid=1.0,
-        clear=1.0,
-        valid_range=(1.0, 1.0),
-        clear_range=(1.0, 1.0),
-        remarks=None,
-        etags=("1",),
-        levels=(0, None),
-        level_nbytes=(1.0, 4.0),
-        factor=2.0,
-    )
-
-
 class _Kept(NothingKept):
     """Keeps one statistic of all scenes and levels."""
 
@@ -86,9 +68,9 @@ def test_a_finer_level_that_is_kept_counts_for_the_version_that_was_read(etag: s
     """Another ranking may have stored an older version since."""
     scenes = _state(_rounds()).scenes
     for each in scenes:
-        each.measured = _measured(1.0)
+        each.measured = measured_scene(1.0)
 
-    kept = _Kept(msgspec.structs.replace(_measured(1.0, error=0.0, level=None), etags=(etag,)))
+    kept = _Kept(measured_scene(1.0, error=0.0, level=None, etags=(etag,)))
     wanted = Rounds(_rounds("0.1").request, kept).wanted(scenes)
 
     assert len(wanted) == n_wanted
@@ -96,7 +78,7 @@ def test_a_finer_level_that_is_kept_counts_for_the_version_that_was_read(etag: s
 
 async def _measure(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
     for each in wanted:
-        each.ranked.step, each.ranked.measured = each.step, _measured(float(each.ranked.scene.id[1:]))
+        each.ranked.step, each.ranked.measured = each.step, measured_scene(float(each.ranked.scene.id[1:]))
         done(each.ranked)
 
 
@@ -112,7 +94,7 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
 
     async def work() -> MapState:
         files, state = FakeControl(), _state(_rounds())
-        state.scenes[0].measured = _measured(float("nan"), error=float("inf"))
+        state.scenes[0].measured = measured_scene(float("nan"), error=float("inf"))
         state = await write_round(state, files, n_tasks=n_tasks)
         assert len(await missing_tasks(state.tasks, round_files(files, 0))) == n_tasks
         await _run(state, files)
@@ -196,7 +178,7 @@ def test_round_in_which_no_worker_can_read_fails(*, has_sample: bool) -> None:
         files, rounds = FakeControl(), _rounds()
         state = _state(rounds)
         if has_sample:
-            state.scenes[0].measured = _measured(0.0)
+            state.scenes[0].measured = measured_scene(0.0)
             state.wanted = next_reads(state.scenes, rounds)
         for n_tasks in (2, N):
             state = await write_round(state, files, n_tasks=n_tasks)
@@ -230,7 +212,7 @@ def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
 def test_a_value_of_a_file_that_was_replaced_is_not_kept(status: Status, value: float | None) -> None:
     """A coarser level of the same file counts where a finer one cannot be read."""
     ranked = _state(_rounds()).scenes[0]
-    ranked.measured = _measured(3.0)
+    ranked.measured = measured_scene(3.0)
 
     ranked.fail(status, "why")
 
@@ -243,7 +225,7 @@ def test_open_ranks_make_another_round() -> None:
     rounds = _rounds("0.01")
     state = _state(rounds)
     for n, each in enumerate(state.scenes):
-        each.step, each.measured = 0, _measured(10.0 * n if n != 3 else 20.1)
+        each.step, each.measured = 0, measured_scene(10.0 * n if n != 3 else 20.1)
 
     following = next_round(state, range(N), rounds)
 
@@ -253,7 +235,7 @@ def test_open_ranks_make_another_round() -> None:
 def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
     """Full resolution has the square of the factor times the pixels; a scene that is new costs as others."""
     known, new = RankedScene(scene=None), RankedScene(scene=None)  # type: ignore[arg-type] # it is not looked at
-    known.cost, known.measured = Cost(requests=1, nbytes=1000, decode_s=0.1), _measured(1.0)
+    known.cost, known.measured = Cost(requests=1, nbytes=1000, decode_s=0.1), measured_scene(1.0)
     like = Cost(requests=3, nbytes=500, decode_s=0.2)
 
     found = RoundForecast.of_round([WantedRead(known, 1), WantedRead(new, 0)], like=like, in_flight=8)
