@@ -1305,7 +1305,7 @@ def test_an_address_is_no_id(api: FakeApi, capsys: pytest.CaptureFixture[str]) -
     """API Gateway would refuse it as if the credentials were wrong."""
     assert run("status", "s3://bucket/bolzano.zarr") == 2
 
-    said = "pixel-gather: 's3://bucket/bolzano.zarr' is no id of a gather or table: list shows them\n"
+    said = "pixel-gather: 's3://bucket/bolzano.zarr' is no id of a gather or table: list shows the ids\n"
     assert (capsys.readouterr().err, api.asked) == (said, [])
 
 

@@ -72,7 +72,8 @@ class RankingRounds(Struct, frozen=True):
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
         files = self.deployment.table_files(name)
         former, result = await last_attempt(files, load_round)
-        # Looked for after the result. Else a ranking that is written in between would seem to be removed.
+        # The ranking is looked for after the noted result. Else one that is written in between would look
+        # removed.
         if (found := await find_complete(self.deployment, name)) is not None:
             if former is not None and result is None:  # the call that wrote it was killed before its note
                 await keep_result(former, files, found["result"])
@@ -101,7 +102,7 @@ class RankingRounds(Struct, frozen=True):
         """Merge a round that has ended, and begin the next one or write the table. Safe to run twice."""
         files = self.deployment.table_files(name)
         state = await load_round(files, number)
-        if (result := await result_of(state, files)) is not None:  # the ranking may be removed since
+        if (result := await result_of(state, files)) is not None:  # the ranking may have been removed since
             return {"verdict": "complete", "result": result}
         if (found := await find_complete(self.deployment, name)) is not None:
             await keep_result(state, files, found["result"])
@@ -168,8 +169,8 @@ class RankingRounds(Struct, frozen=True):
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete.
 
-        Two calls at once write the same, as both have the state that was first. A call that comes after the
-        note of the result writes nothing, as the ranking may be removed since.
+        Two calls at once write the same, because both take the state that was written first. A call that
+        finds the result noted writes nothing, because the ranking may have been removed since.
         """
         if (noted := await result_of(state, self.deployment.table_files(name))) is not None:
             return {"verdict": "complete", "result": noted}

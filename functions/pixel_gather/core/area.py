@@ -51,7 +51,7 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
         if south == north:
             raise RequestError(
-                f"the latitude is {south:g}; write latitudes from -90 to 90, the longitude first", field=field
+                f"the latitude is {south:g}; write latitudes from -90 to 90, after the longitude", field=field
             )
         raise RequestError(
             f"south is {south:g} and north is {north:g}; write latitudes from -90 to 90, south first",

@@ -1,6 +1,7 @@
 """What an append adds to a cube: the rows that the cube lacks, and its failed rows that are tried again.
 
-Both come from the list and from the cube's own table of rows. The plan of these rows is not written yet.
+Both come from the list and from the cube's own table of rows. `pixel_gather.engine.plan_gather` claims and
+writes what is planned here.
 """
 
 import time
@@ -54,7 +55,7 @@ async def plan_rows(
     workers: WorkerPool,
     now: float,
 ) -> tuple[CubePlan, SourceTable | None, ListedRow | None] | None:
-    """Return the plan of the rows that a cube lacks, these rows, and those that are tried again.
+    """Return three things: the plan of an append, the rows that the cube lacks, and what gives tried rows.
 
     Args:
         asked: What is to be planned.

@@ -73,8 +73,8 @@ async def begin_round(
         files: The store of the round's files.
         parts: The scenes, one part for each task.
         state_of: Takes the tasks and returns the state to write.
-        started_at: When the table was begun. It is part of the tasks' keys, so sidecars that an older attempt
-            has left are not taken for theirs.
+        started_at: When the attempt was begun. It is part of the tasks' keys. So sidecars of an older
+            attempt do not count for these tasks.
 
     Returns:
         The state that counts. It is that of another call if that call was first.
@@ -142,6 +142,8 @@ async def last_attempt[State: RoundState](
     control: ControlStore, load: Callable[[ControlStore, int], Awaitable[State]]
 ) -> tuple[State | None, dict[str, Any] | None]:
     """Return the state of the last round that was begun, and the result that was noted for its table.
+
+    Each is None if there is none.
 
     Args:
         control: The table's control files.

@@ -68,11 +68,11 @@ async def plan_images(
 
     Args:
         work: What opens the images.
-        wanted: Returns all images of the list. Those that are near no feature have no wanted ones.
+        wanted: Returns all images of the list, each with the features that are near it.
         n_features: Of the table.
         in_flight: Requests at one time.
-        may_all_fail: Whether it is no error if none of the sampled images can be opened. An append may have
-            few images. It counts their tries, and reads them again later.
+        may_all_fail: Whether the plan goes on if all sampled images fail to open. An append may have few
+            images. The append counts their tries, and later ones read them again.
 
     Raises:
         SourceError: None of the sampled images can be opened.

@@ -198,7 +198,7 @@ class ApiDeployment:
 
 def _path(id_: str, kind: Kind = "gather") -> str:
     if "/" in id_:  # API Gateway would refuse it, and blame the credentials
-        raise GatherNotFoundError(f"{id_[:80]!r} is no id of a gather or table: list shows them")
+        raise GatherNotFoundError(f"{id_[:80]!r} is no id of a gather or table: list shows the ids")
     return f"/{kind}s/{quote(id_, safe='')}"
 
 

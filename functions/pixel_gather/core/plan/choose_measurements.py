@@ -28,8 +28,8 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
     """Return a new cube's measurements: all bands of all drafts, in their order.
 
     Raises:
-        RequestError: The sources need a nodata value, or the request's does not fit them. Or values other
-            than raw are wanted of files that hold classes beside other bands.
+        RequestError: The sources need a nodata value, or that of the request does not fit them. Or the
+            request wants values that are not raw, and a file holds classes beside other bands.
     """
     found = []
     for index, draft in enumerate(drafts):
@@ -97,7 +97,7 @@ def mask_of_cube(request: "GatherRequest", measurements: Sequence[Measurement]) 
     """Return a new cube's mask.
 
     Raises:
-        RequestError: The cube has no such band, or hidden pixels of another one would look like values.
+        RequestError: The cube has no such band. Or hidden pixels of another band would look like values.
     """
     if request.mask is None:
         return None

@@ -1,4 +1,4 @@
-"""What a plan warns about: the list, its prices, and where its sources lie. Pure.
+"""What a plan warns about: the list, the prices of the Region, and where the sources lie. Pure.
 
 Warnings about the sources themselves are those of `pixel_gather.core.plan.sample_warnings`.
 """

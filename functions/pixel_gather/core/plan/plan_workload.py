@@ -1,4 +1,4 @@
-"""What a gather takes, and what a worker holds of it: requests, bytes, tasks. Pure."""
+"""The requests, bytes and tasks that a gather takes, and the bytes that a worker holds. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def plan_workload(
         table: The list.
         chosen: What the cube prescribes.
         reduction: How scenes become the rows of the cube, if they do.
-        append: The rows, and those that are tried again.
+        append: Where the rows go, and which rows are tried again.
         in_flight: Requests that a worker has at one time.
     """
     layout, measurements = chosen.layout, chosen.measurements
@@ -183,7 +183,7 @@ def check_task_fits(
     """Refuse a cube whose shards do not fit the workers.
 
     Args:
-        template: The cube's.
+        template: That of the cube.
         max_task_nbytes: What a worker holds.
         reduction: How scenes become the rows that are read, if they do. All scenes of a shard are held.
 

@@ -234,8 +234,8 @@ class Rounds(Struct, frozen=True):
     def _is_kept(self, wanted: WantedRead) -> bool:
         """Take what is kept of a scene at a level. Return whether there is something.
 
-        It has to be of the version that was read before at a coarser level. Another ranking may have stored
-        older statistics meanwhile.
+        What is kept has to be of the version that was read before at a coarser level. Another ranking may
+        have stored statistics of an older version meanwhile.
         """
         ranked, step = wanted
         kept = self.kept.get(ranked.scene, step=self._name_of(step))

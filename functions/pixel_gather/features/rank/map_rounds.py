@@ -140,12 +140,14 @@ async def measure_task(
 
 
 async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState, list[int]]:
-    """Return the state after a round, and the places of the scenes that it has read.
+    """Return the state after a round, and the scenes that were read, by their places in `MapState.scenes`.
 
-    A worker of the round before may have been late. What it has read counts for scenes that were lost again.
+    A worker of the previous round may be late. If this round loses the same scene again, what that worker has
+    read counts.
 
     Raises:
-        StoreError: No worker has finished a task of the first two rounds. So the workers cannot read at all.
+        StoreError: No worker has finished a task, neither in the first round nor in the second. So the
+            workers cannot read at all.
     """
     sidecars = await _sidecars(state, control)
     found = {at: ranked for each in sidecars for at, ranked in each.scenes}
