@@ -240,7 +240,7 @@ _FIRST_SEEDS: Final[dict[PutBack, int]] = {
     _put_back_late_readings_that_are_lost: 125,
     _put_back_rounds_that_are_overlooked: 825,
     _put_back_sidecars_of_older_attempts: 400,
-    _put_back_names_that_outlive_a_table: 930,
+    _put_back_names_that_outlive_a_table: 2050,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
