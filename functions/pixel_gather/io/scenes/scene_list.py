@@ -196,7 +196,7 @@ def box_of_window(window: WindowRule | None, projector: Projector) -> tuple[floa
     if window is None or window.crs is None or (window.bounds is None and window.point is None):
         raise RequestError(
             "the window does not say where on the Earth it lies: give a point or a box (--point, --bbox). In "
-            "a request, area: [west, south, east, north] in degrees will do as well, and area: all",
+            "a request, you can also write area: [west, south, east, north] in degrees, or area: all",
             field="area",
         )
     if window.point is not None:
