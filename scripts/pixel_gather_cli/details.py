@@ -1,4 +1,4 @@
-"""What plan and run print: ten lines, and with --verbose everything."""
+"""What plan and run print: few lines, and with --verbose everything."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -161,3 +161,21 @@ def test_nothing_that_is_joined_cannot_be_replaced(
     """The message says what to leave out."""
     with pytest.raises(StoreError, match="leave out mode"):
         join([cube], to=tmp_path / "joined", mode=how)
+
+
+def test_run_tells_each_cause_of_failed_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not only the two commonest: a rare one may be the one to mend."""
+    (tmp_path / "text.tif").write_text("rubbish")
+    (tmp_path / "cut.tif").write_bytes(FILES[0].read_bytes()[:300])
+    (tmp_path / "empty.tif").touch()
+    names = ["text.tif", "cut.tif", "empty.tif", "missing.tif"]
+    (tmp_path / "list.txt").write_text("\n".join([str(FILES[0]), *(str(tmp_path / name) for name in names)]))
+
+    code = run(
+        "run", "--sources", tmp_path / "list.txt", "--pixels", "0,0,16,12", "--no-report", "--quiet",
+        "--to", tmp_path / "new.zarr",
+    )  # fmt: skip
+    said = capsys.readouterr().out
+
+    assert code == 1
+    assert [name for name in names if name not in said] == []

@@ -19,6 +19,7 @@ from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
 _WIDEST: Final = 120
+_MOST_CAUSES: Final = 12
 
 
 @click.command("run")
@@ -131,7 +132,8 @@ def _in_short(gathered: Gathered) -> str:
         ("shape", shorten_in_middle(f"{shape} of {names}", _WIDEST)),
         ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
         ("bytes", f"{received}, {size(report.stored_nbytes)} stored"),
-        *in_few_lines([*failures, *warnings], most=3),
+        *in_few_lines(failures, most=_MOST_CAUSES),
+        *in_few_lines(warnings, most=3),
         ("cube", _end_of(gathered)),
         ("next", _next(gathered)),
     ]
