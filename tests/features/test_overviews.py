@@ -62,8 +62,12 @@ def test_classes_come_from_overviews_that_keep_them(tmp_path: Path, made_by: str
     rows = [{"href": str(file), "band": band, "scene": "s"} for file, band in ((red, "red"), (scl, "scl"))]
     grid = {"crs": "EPSG:32633", "resolution": RESOLUTION}
     request = REQUEST | {"sources": {"rows": rows}, "grid": grid, "overview": "auto"}
+    warnings = " ".join(make_plan(request).warnings)
 
     gather_undrawn(request, to=tmp_path / "cube")
+
+    assert "overview: auto" not in warnings
+    assert ("No overview fits that keeps its values" in warnings) == (made_by == "average")
 
     cube = opened(tmp_path / "cube")
     for name, file, level in (("red", red, 1), ("scl", scl, None if made_by == "average" else 1)):

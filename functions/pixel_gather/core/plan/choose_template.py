@@ -220,7 +220,9 @@ def draft_slot(
                 reduced_by=reduced_by,
             ),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
-            *warnings_of_warps(slot, warps, n_overviews=len(header.overviews)),
+            *warnings_of_warps(
+                slot, warps, n_overviews=len(header.overviews), fits_overviews=request.overview == "auto"
+            ),
             *(
                 warnings_of_places(
                     slot,

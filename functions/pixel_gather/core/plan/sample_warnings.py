@@ -168,8 +168,17 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
     return [f"{said}. Their status will be {' or '.join(statuses)}"]
 
 
-def warnings_of_warps(slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: int) -> list[str]:
-    """Warn about sources that end in the window, and about pixels of which most are passed over."""
+def warnings_of_warps(
+    slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: int, fits_overviews: bool
+) -> list[str]:
+    """Warn about sources that end in the window, and about pixels of which most are passed over.
+
+    Args:
+        slot: The measurement of the sources.
+        warps: Of the sample.
+        n_overviews: How many one of its files has.
+        fits_overviews: Whether each file is read from the overview that fits the grid: `overview: auto`.
+    """
     of_band = f" of band {slot.name}" if slot.name else ""
     said = []
     if n_ending := sum(not each.covers for each in warps):
@@ -180,9 +189,14 @@ def warnings_of_warps(slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: i
     if share > _MANY:
         side = math.sqrt(share)
         has = f"it has {n_overviews}" if n_overviews else "its files may have some"
+        better = (
+            f"An overview would have fewer to read (overview: auto, or a number from 0, the largest; {has})"
+        )
+        if fits_overviews:
+            better = f"No overview fits that keeps its values ({has})"
         said.append(
             f"{slot.resampling} takes few of the pixels{of_band}: they are {side:.1f} times as fine as those "
-            f"of the grid. An overview would have fewer to read (overview: 0 is the largest; {has})"
+            f"of the grid. {better}"
         )
     return said
 
