@@ -288,6 +288,8 @@ def test_chips_are_split_by_place_without_neighbours(place: Path) -> None:
         chips.split({"train": 1}, apart_km=0)
     with pytest.raises(RequestError, match="shares: give each part a share above 0"):
         chips.split({"train": 1, "test": 0}, apart_km=1)
+    with pytest.raises(RequestError, match=r"shares: they add up to 1\.3; the most is 1"):
+        chips.split({"train": 0.8, "test": 0.5}, apart_km=40)
 
 
 def test_places_apart_keeps_near_chips_together() -> None:

@@ -107,12 +107,12 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         diagonal of a chip. Parts consist of whole places, so their shares are met as well as places allow.
 
         Args:
-            shares: For each part its share, such as ``{"train": 0.8, "test": 0.2}``.
+            shares: For each part its share, such as ``{"train": 0.8, "test": 0.2}``: together 1 at most.
             apart_km: The distance between the middles of chips.
             seed: Another seed gives another split.
 
         Raises:
-            RequestError: There are too few places for so many parts.
+            RequestError: There are too few places for so many parts, or the shares are above 1.
         """
         if not apart_km > 0:
             raise RequestError("give a distance above 0", field="apart_km")

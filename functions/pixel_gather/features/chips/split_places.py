@@ -9,6 +9,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 
 _EARTH_KM: Final = 6371.0088
+_ROUNDING: Final = 1e-9
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -52,13 +53,15 @@ def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> di
         For each part, which chips it has, ascending.
 
     Raises:
-        RequestError: A share is not positive, or a part gets no chip.
+        RequestError: A share is not positive, they add up to more than 1, or a part gets no chip.
     """
     if not shares or min(shares.values()) <= 0:
         raise RequestError("give each part a share above 0, such as train=0.8", field="shares")
+    if (total := sum(shares.values())) > 1 + _ROUNDING:
+        raise RequestError(f"they add up to {total:g}; the most is 1", field="shares")
     counts = np.bincount(places)
     order = np.random.default_rng(seed).permutation(len(counts))
-    names, total = list(shares), sum(shares.values())
+    names = list(shares)
     wanted = np.array([shares[name] / total * len(places) for name in names])
     part_of = np.zeros(len(counts), np.int64)
     for place in order[np.argsort(-counts[order], kind="stable")]:  # large ones first: they fit worst
