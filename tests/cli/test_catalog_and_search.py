@@ -42,6 +42,17 @@ def test_a_log_gets_one_line_of_progress(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err == "2 scenes\n"
 
 
+def test_a_catalog_that_is_replaced_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Adding to one is what may have been meant."""
+    below = ("--prefix", f"{FOLDER}/", "--regex", "1895", "--time", TIME)
+    asked = ("catalog", *below, "--to", tmp_path / "catalog.parquet")
+    codes = [run(*asked), run(*asked, "--add")]
+    assert "replaced" not in capsys.readouterr().err
+    codes.append(run(*asked))
+    assert "warning: the catalog that was there is replaced; add would keep" in capsys.readouterr().err
+    assert codes == [0, 0, 0]
+
+
 def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every image is found at its location and its time only."""
     capsys.readouterr()

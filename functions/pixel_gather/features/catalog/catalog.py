@@ -83,7 +83,8 @@ class MadeCatalog(Struct, frozen=True, kw_only=True):
 
     n_removed: int = 0
     notes: tuple[str, ...] = ()
-    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves."""
+    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, and on a
+    catalog that was replaced."""
 
 
 @dataclass(slots=True)
@@ -279,6 +280,8 @@ def _made(
         n_new, n_kept = spooled.n_items, 0
         if mode == "make":
             _check_any(spooled, tally)
+            if run(present_etag(store, key)) is not None:
+                tally.notes.append("the catalog that was there is replaced; add would keep its scenes")
             written = write_search_files(spooled, store, key, origins=origins)
         elif mode == "add":
             written = _add_items(spooled, tally, store, key, place=place, origins=origins)
