@@ -537,3 +537,24 @@ def test_command_prints_the_files(cube: Path, tmp_path: Path) -> None:
         ["--rgb", "red,green,blue", "--measurement", "red"],
     ):
         assert CliRunner().invoke(command, ["export", str(cube), "--to", to, *wrong]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("x.tif", ["--colormap", "viridis"], "--colormap: it is for pictures, not for .tif"),
+        ("x.csv", ["--stretch", "0,1"], "--stretch: it is for pictures, not for .csv"),
+        ("x.nc", ["--dark"], "--dark: it is for pictures, not for .nc"),
+        ("x.png", ["--fps", "2"], "--fps: it is for animations, not for .png"),
+        (
+            "x.png",
+            ["--rgb", "a,b,c", "--colormap", "viridis"],
+            "--colormap: pictures of --rgb have their own",
+        ),
+    ],
+)
+def test_command_refuses_options_without_effect(name: str, options: list[str], said: str) -> None:
+    """Nobody has to find out from the file that an option did nothing."""
+    ended = CliRunner().invoke(command, ["export", "cube", "--to", name, *options])
+    assert isinstance(ended.exception, RequestError)
+    assert str(ended.exception).startswith(said)

@@ -1,16 +1,21 @@
 """``pixel-gather export``: a cube in another format."""
 
 import json
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Final
 
 import click
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.chips.chip_dataset import open_chips
 from pixel_gather.features.export.export import export
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
+
+_ANIMATIONS: Final = (".webp", ".gif", ".apng")
+_PICTURES: Final = (*_ANIMATIONS, ".png")
 
 
 @click.command("export")
@@ -33,7 +38,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
     help="Values of black and white in pictures.  [default: percentiles 2 and 98]",
 )
 @click.option("--colormap", metavar="NAME", help="Of matplotlib, such as viridis.  [default: greys]")
-@click.option("--fps", type=float, default=4, show_default=True, metavar="N", help="Pictures per second.")
+@click.option("--fps", type=float, metavar="N", help="Pictures per second of an animation.  [default: 4]")
 @click.option("--dark", is_flag=True, help="Captions of pictures are light on a dark ground.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
@@ -65,6 +70,7 @@ def export_command(
         raise click.UsageError("write --rgb red,green,blue, without --measurement")
     if stretch is not None and len(stretch) != 2:  # noqa: PLR2004 # black and white
         raise click.UsageError("write --stretch LOW,HIGH, such as --stretch 0,3000")
+    _check_pictures(to, rgb, given={**options, "stretch": stretch})
     if to.endswith(".tar"):
         if options["where"] or rgb is not None:
             raise click.UsageError("a .tar has whole chips: leave --where and --rgb out")
@@ -80,7 +86,7 @@ def export_command(
             style=PictureStyle(
                 stretch=None if stretch is None else (stretch[0], stretch[1]),
                 colormap=options["colormap"],
-                frames_per_second=options["fps"],
+                frames_per_second=4 if options["fps"] is None else options["fps"],
                 is_dark=options["dark"],
             ),
             stores=stores_of(options),
@@ -90,3 +96,16 @@ def export_command(
     else:
         click.echo("\n".join(map(str, files)))
         click.echo(f"{counted(len(files), 'file')} written", err=True)
+
+
+def _check_pictures(to: str, rgb: str | None, *, given: dict[str, Any]) -> None:
+    """Refuse options that change nothing in a file of this suffix."""
+    suffix = PurePath(to).suffix.lower()
+    for name in ("stretch", "colormap", "dark", "fps"):
+        if given[name] in (None, False):
+            continue
+        if suffix not in (_ANIMATIONS if name == "fps" else _PICTURES):
+            kind = "animations" if name == "fps" else "pictures"
+            raise RequestError(f"it is for {kind}, not for {suffix or to}: leave it out", field=f"--{name}")
+        if name == "colormap" and rgb is not None:
+            raise RequestError("pictures of --rgb have their own colours: leave it out", field="--colormap")
