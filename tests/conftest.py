@@ -50,7 +50,7 @@ One worker runs all tests of a prefix. They take longest, so they come first. Al
 share a worker.
 """
 
-_LONG: Final = (
+_LONG_MODULES: Final = (
     "bench/figures/test_draw.py",
     "faults/test_stopped.py",
     "faults/test_chaos_on_stack.py",
@@ -121,7 +121,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return 0
-    return (os.process_cpu_count() or 1) + (0 if config.option.markexpr else 1)
+    return (os.process_cpu_count() or 1) + (0 if "slow" in config.option.markexpr else 1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -178,7 +178,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for prefix, mark in _MARKS.items():
             if name.startswith(prefix):
                 item.add_marker(mark)
-        if name.startswith(_SLOW):
+        if name.startswith(_SLOW) or item.get_closest_marker("long"):
             item.add_marker("slow")
     items.sort(key=lambda item: _rank_of(_name_of(item.nodeid)))
 
@@ -196,5 +196,5 @@ def _name_of(nodeid: str) -> str:
 
 
 def _rank_of(name: str) -> int:
-    first = (*(f"{beginning}/" for beginning in _SHARED), *_LONG)
+    first = (*(f"{beginning}/" for beginning in _SHARED), *_LONG_MODULES)
     return next((i for i, beginning in enumerate(first) if name.startswith(beginning)), len(first))

@@ -56,7 +56,7 @@ def _run(arguments: list[str], without: tuple[str, ...], folder: Path) -> subpro
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_path: Path) -> None:
     """The message is one sentence, before anything is done."""
@@ -67,7 +67,7 @@ def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_report_of_a_gather_needs_no_matplotlib(tmp_path: Path) -> None:
     """Only the figures that stand beside those of 2018 do. So no function of a deployment has it."""
     (tmp_path / "list.txt").write_text(f"{FILE}\n")

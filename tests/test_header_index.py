@@ -262,7 +262,7 @@ def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tif", "i.parquet"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_holds_a_group_of_rows(tmp_path: Path) -> None:
     """Memory holds one group of rows while an index is written."""
     packed_header = packed_header_of(tmp_path / "a.tif")

@@ -63,7 +63,7 @@ CASES = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_import_loads_nothing_that_is_not_needed(case: Case) -> None:
     """Importing these modules loads none of the packages."""

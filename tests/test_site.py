@@ -82,7 +82,7 @@ def test_outputs_of_a_notebook_are_those_of_its_code(path: Path) -> None:
     assert tempfile.gettempdir() not in printed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", [each for each in NOTEBOOKS if each.stem != ON_AWS], ids=lambda path: path.stem
 )

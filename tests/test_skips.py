@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _TESTS = Path(__file__).parent
 _SKIPPING = """\
 import pytest
@@ -25,6 +27,7 @@ def test_run():
 """
 
 
+@pytest.mark.long
 def test_skips_are_counted_by_reason_in_one_line(tmp_path: Path) -> None:
     """Wherever the tests are. The most frequent reason comes first."""
     module = tmp_path / "test_skipping.py"

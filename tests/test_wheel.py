@@ -77,6 +77,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(folder)  # hundreds of megabytes
 
 
+@pytest.mark.long
 def test_a_release_is_one_file_of_pure_python(installed: Installed) -> None:
     """The same files give the same wheel, so that anybody can compare the digest of a release."""
     again = _done(str(PROJECT / "scripts/release"), str(installed.folder / "again"), cwd=PROJECT)
@@ -85,6 +86,7 @@ def test_a_release_is_one_file_of_pure_python(installed: Installed) -> None:
     assert again.split()[0] == hashlib.sha256(installed.wheel.read_bytes()).hexdigest()
 
 
+@pytest.mark.long
 def test_wheel_alone_lists_plans_and_gathers(installed: Installed) -> None:
     """The wheel needs no file of the checkout and no extra. A message says what the report needs."""
     listed = installed.run("pixel-gather", "ls", f"{DEMO}/../series/files/stactools-nclimgrid")
@@ -121,6 +123,7 @@ def test_wheel_is_typed_and_knows_its_version(installed: Installed) -> None:
     assert ended.stdout.split() == [installed.wheel.name.split("-")[1], "True"]
 
 
+@pytest.mark.long
 def test_wheel_with_all_extras_draws_and_opens(installed: Installed) -> None:
     """The page is drawn, and xarray opens the cube."""
     installed.install("--all-extras")

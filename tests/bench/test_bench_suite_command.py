@@ -50,6 +50,7 @@ def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixel_gather_bench.figures.draw.draw_figures", draw)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("one_figure")
 def test_bench_of_a_list_measures_both_engines_and_reports(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

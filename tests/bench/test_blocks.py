@@ -318,7 +318,7 @@ def test_trial_joins_what_several_processes_did(tmp_path: Path) -> None:
     assert not (tmp_path / "cubes").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_command_measures_in_processes_and_cleans_up(tmp_path: Path) -> None:
     """The folder has records, text and figures; cubes and pixels are gone; the JSON is what was measured."""
     ran = invoke(

@@ -164,6 +164,7 @@ def test_a_fresh_process_does_the_same(engine: EngineName, server: LoopbackServe
     assert ("GDAL_DISABLE_READDIR_ON_OPEN" in record.gdal) == (engine == "rasterio")
 
 
+@pytest.mark.long
 def test_both_engines_read_from_s3_by_the_same_settings(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def test_random_reads_lie_inside_and_are_the_same_for_every_way(nbytes: int, n: 
     assert all(read.start >= 0 and read.stop <= nbytes and read.stop - read.start == SAMPLE for read in reads)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("in_this_process")
 def test_bench_ingest_writes_what_was_measured_and_what_follows(
     server: LoopbackServer, tmp_path: Path

@@ -150,7 +150,7 @@ def test_bench_threads_says_when_every_run_crashed(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_command_reads_local_files(tmp_path: Path) -> None:
     """From a list to numbers, by real processes; the folder is a suite's for each back end."""
     source = DATA / "files" / "odc-geo" / "au-3577.tif"

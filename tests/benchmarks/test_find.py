@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.long
 def test_a_catalog_read_by_ranges_takes_few_requests(folder: Path) -> None:
     """A box costs the blocks that it meets and the groups of what is found, and each block is read once."""
     found, opening = measure_ranges(folder, 40)

@@ -50,7 +50,7 @@ def test_tables_compare_with_the_script_and_with_the_limit() -> None:
     assert "| 8 files, 15 ms | 1.00 | 0.50 | 4.00 |" in lines
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gathers_hold_the_pixels_of_the_files() -> None:
     """The bench itself compares them."""
     with open_bench(n_files=16) as bench:

@@ -44,7 +44,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @LINUX
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_is_the_shards_in_hand_however_long_the_list(workload: Path, tmp_path: Path) -> None:
     """Fourteen shards more need no more: two decoded, at most as much encoded, and 64 tiles in flight.
 
@@ -67,7 +67,7 @@ def test_memory_is_the_shards_in_hand_however_long_the_list(workload: Path, tmp_
 
 
 @LINUX
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_is_at_most_four_shards_far_from_the_store(workload: Path, tmp_path: Path) -> None:
     """Four shards of 32 MiB are in flight while the threads that decode wait."""
     with run_server(workload) as server:

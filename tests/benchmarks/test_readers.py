@@ -71,6 +71,7 @@ def faked(
     )
 
 
+@pytest.mark.long
 def test_readers_send_the_fewest_requests(measured: dict[str, Measurement]) -> None:
     """Two GETs of an unknown file, one of an indexed one, none from memory; a hedge may add one."""
     for reader, (gets, heads) in REQUESTS.items():
@@ -79,6 +80,7 @@ def test_readers_send_the_fewest_requests(measured: dict[str, Measurement]) -> N
         assert found.n_heads / N_TILES == heads, reader
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("reader", [name for name in PEERS if READERS[name].needs])
 def test_peer_returns_the_files_pixels(bench: Bench, reader: str, tls: bool) -> None:  # noqa: FBT001 # a parameter

@@ -11,6 +11,7 @@ if sys.platform != "linux":
     pytest.skip("reads the peak of memory from /proc", allow_module_level=True)
 
 
+@pytest.mark.long
 def test_bench_scale_plans_and_finishes(tmp_path: Path) -> None:
     """Each step in a process of its own, whose figures fit together."""
     runs = list(run_size(300, tmp_path))
@@ -20,7 +21,7 @@ def test_bench_scale_plans_and_finishes(tmp_path: Path) -> None:
     assert sum(line.startswith(("| plan", "| finish")) for line in table(runs)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_sources_take_hardly_more_memory(tmp_path: Path) -> None:
     """From 3,000 to 15,000, which fill the buffers of a batch of rows: at most 1.6 times the peak."""
     few, many = (_by_step(n, tmp_path / str(n)) for n in (3_000, 15_000))

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.bench_startup import CASES, measure
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.bundle
 @pytest.mark.timeout(900)  # it builds the package, where no other test has
 def test_cases_end_with_all_their_moments() -> None:

@@ -955,7 +955,7 @@ def moto_aws() -> Iterator[OnMoto]:
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_direct_needs_no_more_than_the_stacks_name(
     moto_aws: OnMoto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,7 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_report_of_one_cube_is_its_whole_page(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,7 +56,7 @@ def test_report_of_one_cube_is_its_whole_page(
         assert light == dark
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_report_of_two_cubes_with_the_published_figures_is_a_table(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     """It calls the stack's function of ticks by the stack's role. The cube may be named by an option."""
     options = ["--append-to", "bolzano", "--overlap-days", "3", "--json"]
@@ -138,6 +139,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("scheduler")
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     """Nothing is added or removed."""

@@ -89,7 +89,7 @@ def test_a_signal_during_finalization_is_not_forgotten() -> None:
     assert caught.value.code == 143
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
     number: signal.Signals, tmp_path: Path

@@ -34,6 +34,7 @@ def test_a_piece_that_is_taken_in_parts_is_written_as_a_whole() -> None:
     assert raw.taken == b"0123456789"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_long_results_are_not_cut_in_a_pipe_that_does_not_block(tmp_path: Path, unbuffered: str) -> None:
     """Its reader is slow, and the results are longer than the 64 KiB that a pipe holds."""

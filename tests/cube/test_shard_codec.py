@@ -70,7 +70,7 @@ def shards(draw: st.DrawFn, dtypes: tuple[str, ...]) -> tuple[Pixels, Layout]:
     return draw(images(shape, dtypes)), layout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=120)
 @given(shard=shards(INTEGERS + FLOATS + COMPLEXES), codec=st.sampled_from(CODECS), fills=st.booleans())
 def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], codec: str, fills: bool) -> None:  # noqa: FBT001 # Hypothesis draws it
@@ -121,6 +121,7 @@ def test_encode_shard_with_zfp_stays_within_tolerance_and_keeps_nodata(
     assert np.all(np.abs(found[~is_nodata] - pixels[~is_nodata]) <= tolerance)
 
 
+@pytest.mark.long
 @settings(max_examples=80)
 @given(
     pixels=npst.arrays(

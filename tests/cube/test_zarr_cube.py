@@ -355,6 +355,7 @@ NODATA = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dtype", "nodata"), NODATA, ids=str)
 def test_cube_nodata_is_masked_by_xarray(tmp_path: Path, dtype: str, nodata: float) -> None:
     """``_FillValue`` hides only nodata. Without masking, the pixels are the source's own."""

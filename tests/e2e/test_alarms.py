@@ -12,6 +12,7 @@ from pixel_gather_emulator.deploy import DeployedStack
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@pytest.mark.long
 def test_workers_publish_the_metrics_that_alarms_look_at(deployment: DeployedStack) -> None:
     """A gather's log has them in the embedded format, with the very dimensions of the alarm on dollars."""
     begun = int(time.time() * 1000)

@@ -122,6 +122,7 @@ def test_emulator_ignores_no_signal_that_lambda_does_not(running: Emulator) -> N
     assert not [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if ignored >> (n - 1) & 1]
 
 
+@pytest.mark.long
 def test_emulator_leaves_nothing_when_it_ends() -> None:
     """After its end no folder and no process is left."""
     with emulator() as started:

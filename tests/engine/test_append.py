@@ -370,7 +370,7 @@ BEGUN = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_sharded", [True, False])
 def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
     *, is_sharded: bool, monkeypatch: pytest.MonkeyPatch
@@ -395,7 +395,7 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
             assert check_cube(grown.store, place="grown").differences == ()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused if the files beside the arrays are the append's. The append can then go on."""
     base = place(2, 4)
@@ -436,7 +436,7 @@ def tried_again(
     return base, states_of_an_append(whole, rows(6), monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_sharded", [True, False])
 def test_tries_that_were_killed_anywhere_go_on(*, is_sharded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that had failed may hold its pixels before they are committed. All others stay as they are."""
@@ -458,6 +458,7 @@ def test_tries_that_were_killed_anywhere_go_on(*, is_sharded: bool, monkeypatch:
             assert check_cube(grown.store, place="grown").differences == (), n
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failed_rows", ["retry", "keep"])
 def test_tries_that_were_abandoned_leave_no_row_half_read(
     monkeypatch: pytest.MonkeyPatch, failed_rows: str

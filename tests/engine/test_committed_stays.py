@@ -209,6 +209,7 @@ def test_late_finish_of_a_first_gather_changes_nothing(at: tuple[str, str]) -> N
     check_rows(grown, 0, 1, 2, 3, 4, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", [*_PUTS, *_LOOKS, ("put", "versions/00001.json")])
 def test_late_finish_of_an_append_changes_nothing(at: tuple[str, str]) -> None:
     """It sleeps before one of its PUTs. Another finish commits the append, and the next one is committed."""
@@ -231,6 +232,7 @@ def grown_thrice() -> GrownPlace:
     return grown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "at",
     [

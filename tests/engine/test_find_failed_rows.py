@@ -70,6 +70,7 @@ def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) 
     assert check_cube(grown.store, place="grown").differences == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none", "blosc-lz4 alone", "zstd alone"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), [(1, 1), (2, 4), (3, 6), (8, 8)])
 def test_append_puts_what_has_come_back_in_its_own_row(chunk_rows: int, shard_rows: int, codec: str) -> None:

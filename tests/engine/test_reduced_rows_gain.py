@@ -87,6 +87,7 @@ def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
     assert check_cube(grown.store, place="grown").differences == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", ["gone", "replaced"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), LAYOUTS)
 def test_a_row_keeps_its_sources_after_a_try_that_was_given_up(
@@ -108,6 +109,7 @@ def test_a_row_keeps_its_sources_after_a_try_that_was_given_up(
     check(grown, (0, 1), (2, 3), (6,), (4,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", ["gone", "replaced"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), LAYOUTS)
 def test_a_row_keeps_its_sources_after_a_worker_that_was_stopped(
@@ -271,6 +273,7 @@ def test_sources_of_one_row_that_come_back_one_after_the_other_are_counted_once(
     check(grown, (0, 1), (2, 3), (4, 5), (6,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", ["gone", "replaced", "there"])
 @pytest.mark.parametrize("stops_at", [ROWS_KEY, CONTRIBUTORS_KEY])
 def test_a_row_keeps_its_sources_after_a_finish_that_was_stopped(

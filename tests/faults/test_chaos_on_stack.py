@@ -14,6 +14,7 @@ _N: Final = 130
 _LONGEST_S: Final = 500.0
 
 
+@pytest.mark.long
 def test_cube_of_the_stack_is_that_of_a_calm_run() -> None:
     """Every tenth request of the functions fails, and two processes are killed while they work."""
     with stack_under_faults(made_sources(_N)) as stack:

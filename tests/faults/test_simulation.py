@@ -44,7 +44,7 @@ _N_SEEDS: Final = 400
 _TESTS: Final = Path(__file__).parents[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_finished_cubes_hold_the_pixels_that_they_say_they_hold() -> None:
     """Two users gather beside each other, while stores and workers fail and sources are replaced."""
     ended = subprocess.run(  # noqa: S603 # our own words
@@ -382,7 +382,7 @@ _FIRST_SEEDS: Final[dict[PutBack, int]] = {
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)  # the rarest defect takes thousands of runs
 @pytest.mark.parametrize("defect", _DEFECTS, ids=name_of)
 def test_a_defect_that_is_put_back_is_found(defect: PutBack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,7 +245,7 @@ _FIRST_SEEDS: Final[dict[PutBack, int]] = {
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("defect", _DEFECTS, ids=name_of)
 def test_a_defect_that_is_put_back_is_found(defect: PutBack, monkeypatch: pytest.MonkeyPatch) -> None:

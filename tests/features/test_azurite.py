@@ -48,6 +48,7 @@ def credentials(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
         obstore.put(store, f"heat/{file.name}", file)
 
 
+@pytest.mark.long
 def test_cube_grows_on_azurite(tmp_path: Path) -> None:
     """Gathered, appended to, verified: as on files."""
     local = gather_undrawn({"sources": [*map(str, FILES)], "window": "centre"}, to=tmp_path / "cube")
@@ -65,7 +66,7 @@ def test_cube_grows_on_azurite(tmp_path: Path) -> None:
     xr.testing.assert_equal(bare(grown.open()), bare(local.open()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_adlfs_reads_a_cube(endpoint: str, tmp_path: Path) -> None:
     """In an environment of its own. It is what xarray and Dask read Azure by."""
     uv = shutil.which("uv")

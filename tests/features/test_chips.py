@@ -544,6 +544,7 @@ def test_what_cannot_be_done_with_chips_is_refused(tmp_path: Path) -> None:
         join([done.place], to=tmp_path / "joined")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["geojson", "parquet", "boxes"])
 def test_tables_of_other_formats_give_the_same_chips(tmp_path: Path, form: str) -> None:
     """GeoJSON and Parquet are read like CSV. Of a shape, the middle of its box counts."""

@@ -59,6 +59,7 @@ def test_ls_names_what_lies_below_a_prefix(there: There, capsys: pytest.CaptureF
     ]
 
 
+@pytest.mark.long
 def test_cube_grows_there_and_equals_that_of_local_files(there: There, tmp_path: Path) -> None:
     """Gathered from a list, appended from a prefix, compacted, verified and served: all in the same store."""
     hrefs = [there.at(f"sources/heat/{file.name}") for file in FILES]

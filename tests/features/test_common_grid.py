@@ -66,6 +66,7 @@ def expected(name: str, file: str, resolution: int) -> Pixels:
     return cut((mode_of_blocks if name == "scl" else mean_of_blocks)(own, over), resolution)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["balanced", {"chunk": [1, 16, 16], "shard_rows": 1}])
 @pytest.mark.parametrize("resolution", [10, 60])
 def test_cube_of_three_resolutions_equals_rasterio_and_numpy(

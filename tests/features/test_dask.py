@@ -28,7 +28,7 @@ print("grouped")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_are_grouped_by_their_coordinates(tmp_path: Path) -> None:
     """No library groups by a chunked coordinate. Pixels stay chunked."""
     gather_member(tmp_path / "a.zarr", n_rows=5, folder=tmp_path)

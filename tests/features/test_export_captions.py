@@ -30,6 +30,7 @@ def frame(cube: Path, to: Path, row: int, **options: Any) -> Any:
         return np.asarray(film.convert("RGB")).astype(int)
 
 
+@pytest.mark.long
 def test_legend_says_which_band_is_which_colour(cube: Path, tmp_path: Path) -> None:
     """A line for each, with its swatch. The caption is below the picture."""
     pixels = frame(cube, tmp_path / "x.webp", 0)

@@ -22,6 +22,7 @@ json.dump([[dict(each) for each in cell.outputs] for cell in notebook.cells], sy
 """
 
 
+@pytest.mark.long
 def test_gather_shows_progress_and_results_beside_a_running_loop(tmp_path: Path) -> None:
     """A bar below the cell, renewed in its place; plan and cube as tables; and an awaited gather."""
     uv = shutil.which("uv")

@@ -1,7 +1,7 @@
 """Cubes joined by VirtualiZarr, which nobody here wrote: the same arrays.
 
-It is in the dependency group join-anchors. Without it these tests are skipped. ``scripts/test`` runs them in
-an environment of their own.
+It is in the dependency group join-anchors. Without it these tests are skipped. ``scripts/test --all`` runs
+them in an environment of their own.
 """
 
 from pathlib import Path

@@ -16,6 +16,7 @@ from support.projections import warped_by_gdal, write_projected
 from support.undrawn import gather_undrawn, opened
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["warped", "window", "grid"])
 def test_a_cube_lies_on_the_pixels_of_another(tmp_path: Path, kind: str) -> None:
     """Coordinates and place are equal, whatever cube it is."""

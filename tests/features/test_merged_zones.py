@@ -126,6 +126,7 @@ def extracted(path: Path) -> Rows:
     return [each["properties"] for each in exactextract.exact_extract(str(source), features, names)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mosaic", "mask"), [("whole.tif", None), ("shown.tif", {"band": "scl", "drop": [9]})]
 )
@@ -156,6 +157,7 @@ def test_merged_lines_are_exactextracts_of_the_mosaic(
         assert len({found["href"], *others}) == found["images"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("coverage", ["centre", "touched"])
 def test_other_coverages_merge_as_well(folder: Path, tmp_path: Path, coverage: str) -> None:
     """To what one image of the whole has."""
@@ -169,6 +171,7 @@ def test_other_coverages_merge_as_well(folder: Path, tmp_path: Path, coverage: s
         assert found == pytest.approx(wanted, rel=1e-12), name
 
 
+@pytest.mark.long
 def test_an_order_of_the_list_changes_nothing(folder: Path, tmp_path: Path) -> None:
     """Nor the number of tiles in one append, nor what came first."""
     few = polygons()[::3]
@@ -184,6 +187,7 @@ def test_an_order_of_the_list_changes_nothing(folder: Path, tmp_path: Path) -> N
         assert verify_table(to).is_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sources", "n_merged"),
     [
@@ -215,6 +219,7 @@ def test_a_table_that_is_not_merged_is_not_appended_to_as_if(folder: Path, tmp_p
         made(tmp_path / "t.parquet", listed(folder, "b"), append=True)
 
 
+@pytest.mark.long
 def test_a_tile_that_is_torn_keeps_a_line_of_its_own(folder: Path, tmp_path: Path) -> None:
     """What could be read of the other tiles is merged, and the torn one is named."""
     torn = tmp_path / "b.tif"
@@ -232,6 +237,7 @@ def test_a_tile_that_is_torn_keeps_a_line_of_its_own(folder: Path, tmp_path: Pat
     ]
 
 
+@pytest.mark.long
 def test_two_tries_of_a_torn_tile_give_what_a_whole_one_gives(folder: Path, tmp_path: Path) -> None:
     """Each try lacks other parts of the same file. The table has the lines and pieces of both."""
     torn, table, at_once = tmp_path / "b.tif", tmp_path / "t.parquet", tmp_path / "u.parquet"
@@ -325,6 +331,7 @@ def content_of(table: Path) -> list[Any]:
     return [pq.read_table(table), side_path(table, "pieces").read_bytes()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_before", "error"), [(0, Killed()), (2, Killed()), (2, OSError(28, "No space left on device"))]
 )
@@ -364,6 +371,7 @@ def test_an_append_that_is_killed_is_done_again(
     assert done[-3:] == ["replace t.images.parquet", "replace t.pieces.parquet", "replace t.parquet"]
 
 
+@pytest.mark.long
 def test_a_table_without_pieces_leaves_none_of_a_table_that_somebody_removed(
     folder: Path, tmp_path: Path
 ) -> None:

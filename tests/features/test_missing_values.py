@@ -101,6 +101,7 @@ def test_the_table_of_rows_has_no_value_either(grown_of: Path) -> None:
     assert table["good"].to_pylist() == [True, False, None, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_added", [False, True])
 def test_joined_cubes_without_a_column_have_no_value_in_it(tmp_path: Path, *, is_added: bool) -> None:
     """No integer goes through float64, whether the cube without values is joined at once or added later."""

@@ -64,6 +64,7 @@ def check_same(place: Path, whole: Path, n_rows: int = N_ROWS) -> None:
     assert verify(place).differences == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(
     ("layout", "n_objects"), [("balanced", 1), ("slice", 6), ("series", 1), ({"chunk": CHUNK}, 2)]

@@ -163,7 +163,7 @@ def named(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.getfixturevalue("grown_valley"), "red"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_block_of_tensorstore_reads_the_cube(named: tuple[str, str], tmp_path: Path) -> None:
     """In an environment of its own, which has nothing of ours. The page's own cube as it is written."""
     uv = shutil.which("uv")

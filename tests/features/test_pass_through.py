@@ -120,7 +120,7 @@ export(sys.argv[3], to=sys.argv[3] + ".csv") if way is None else print(int(way()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["open", "open_cube", "export"])
 def test_a_cube_of_tiles_opens_in_a_fresh_process(tmp_path: Path, way: str) -> None:
     """Its codecs are imagecodecs', of which zarr-python has to be told."""
@@ -139,6 +139,7 @@ def test_a_cube_of_tiles_opens_in_a_fresh_process(tmp_path: Path, way: str) -> N
         assert int(answer.stdout) == window_of(path).sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chain", CHAINS)
 def test_zarr_reads_the_pixels_and_finds_the_archives_bytes(tmp_path: Path, chain: str) -> None:
     """Each kind of tile has its chain of codecs. The cube agrees with its receipt."""

@@ -532,6 +532,7 @@ def months(listed: list[dict[str, Any]], *years: str) -> list[dict[str, Any]]:
     return [each for each in listed if each["time"].startswith(years)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reduce", "more"),
     [
@@ -613,6 +614,7 @@ def test_a_row_that_is_there_gets_no_scene(
         make_plan(append | {"output": {"append_to": str(tmp_path / "scenes")}})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", ["raw", "scaled"])
 def test_failed_sources_are_tried_again_and_rows_only_gain(tmp_path: Path, values: str) -> None:
     """A row gets what it lacked. It stays as it is where a source that it has was replaced or is gone."""
@@ -677,6 +679,7 @@ def test_an_append_tries_failed_sources_beside_new_rows(tmp_path: Path) -> None:
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [

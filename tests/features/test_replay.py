@@ -391,6 +391,7 @@ def test_cube_without_a_shard_is_told_to_be_verified(cube: Path, tmp_path: Path)
         replay(tmp_path / "cube.zarr")
 
 
+@pytest.mark.long
 def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3's ETag is that of the content: an equal object is the same version. Both ways tell the same."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)

@@ -58,6 +58,7 @@ def told(found: Replayed) -> dict[str, Drift]:
     return {Path(each.href).stem: each.drift for each in found.drifted}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "further",
     [

@@ -75,6 +75,7 @@ def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
         server.shutdown()
 
 
+@pytest.mark.long
 def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:
     """Digest and cube do not depend on where they lie. Each shard is one object."""
     settings = Settings(stores=StoreSettings(endpoint=endpoint))
@@ -131,6 +132,7 @@ def test_the_command_reaches_another_endpoint(
     assert json.loads(capsys.readouterr().out)["cube"] == "s3://cubes/b"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
 def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     endpoint: str, variable: str, monkeypatch: pytest.MonkeyPatch

@@ -107,6 +107,7 @@ def _check_box(hrefs: list[str], box: dict[str, float], *, within: Path, to: Pat
         np.testing.assert_array_equal(part[variable].values, wanted[variable].values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=True))
 def test_drill_of_a_series_equals_the_points_that_rasterio_reads(
     folder: Path, name: str, series: Series
@@ -153,6 +154,7 @@ async def _drilled_alone(hrefs: list[str], *, row: int, col: int) -> list[list[A
     return [list(pixel.values) async for pixel in drill_async(hrefs, pixel=(col, row))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=False))
 def test_gather_of_unlike_sources_says_how_they_are_reconciled(
     folder: Path, name: str, series: Series, tmp_path: Path

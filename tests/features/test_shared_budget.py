@@ -18,7 +18,7 @@ PER_S = 20.0
 N_FILES = 24
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_that_gather_from_one_host_share_its_requests(tmp_path: Path) -> None:
     """Each of three alone would send all that the host allows."""
     files = {path.partition("/")[2]: content for path, content in made_sources(N_FILES).items()}

@@ -50,6 +50,7 @@ def test_a_cube_has_the_units_of_its_files(tmp_path: Path) -> None:
         assert opened["band_2"].dtype.kind in "if"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("crs", "units"),
     [("EPSG:4326+5773", ("", "")), ("EPSG:4326+5773", ("mm", "")), ("EPSG:26910+6360", ("", ""))],

@@ -233,6 +233,7 @@ def test_canvas_holds_zarrs_pixels_through_the_stretch(page: Page, served: _Serv
     assert (shown[~is_valid, 3] == 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", [EARLIER, LATEST])
 def test_every_load_shows_the_same_pixels(package: str, served: _Served, valley: str) -> None:
     """Chromium 147 compiled the decoder wrongly: bits were lost here and there, in one load of five."""
@@ -1083,6 +1084,7 @@ def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
     assert not [key for key, _ in asked if key.startswith("band_1/c")]
 
 
+@pytest.mark.long
 def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
     """Browsers refuse such a page its files. It says what to run instead."""
     copy = Path(valley) / "view.html"

@@ -126,6 +126,7 @@ def on_s3(n: int = FILES, **more: Any) -> dict[str, Any]:
     return {"sources": hrefs, "window": {"pixels": WINDOW}} | more
 
 
+@pytest.mark.long
 def test_no_byte_of_a_tile_is_read(s3: CountedS3, settings: Settings, headers: str) -> None:
     """With an index no file is asked but those that the plan looks at. Without, one GET a file."""
     counts = {}
@@ -152,6 +153,7 @@ def tiles_of(server: CountedS3, n: int, at: tuple[int, ...]) -> list[tuple[int, 
     return [(page.dataoffsets[each], page.databytecounts[each]) for each in at]
 
 
+@pytest.mark.long
 def test_reading_takes_one_get_a_tile_and_gives_the_gathers_pixels(
     s3: CountedS3, settings: Settings, headers: str
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_source_that_does_not_fit_keeps_its_row_and_its_reason(tmp_path: Path)
     assert "17 of 19" in ended.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "options"),
     [
@@ -260,6 +263,7 @@ def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
     assert_same(virtual, gathered)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["younger", "older", "longer"])
 def test_a_local_file_that_was_replaced_is_named(tmp_path: Path, kind: str) -> None:
     """Also by an older one, or by one of the same time, which Icechunk would read. Other rows can be read."""

@@ -1,7 +1,7 @@
 """Tiles found by VirtualiZarr and virtual-tiff, which nobody here wrote: the same bytes of the same files.
 
-They are in the dependency group join-anchors. Without it this test is skipped. ``scripts/test`` runs it in an
-environment of its own.
+They are in the dependency group join-anchors. Without it this test is skipped. ``scripts/test --all``
+runs it in an environment of its own.
 """
 
 import asyncio

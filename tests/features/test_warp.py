@@ -49,6 +49,7 @@ def check_equals_gdal(place: Path, files: list[str], crs: str, *, rtol: float = 
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=0, err_msg=file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 @pytest.mark.parametrize(
     ("crs", "resolution"),
@@ -75,6 +76,7 @@ def test_cube_equals_gdals_warper(tmp_path: Path, crs: str, resolution: float, r
     check_equals_gdal(tmp_path / "cube", files, crs, resampling=resampling)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 @pytest.mark.parametrize(
     ("bbox", "crs", "resolution"),
@@ -175,6 +177,7 @@ def test_tiles_beside_a_slanting_window_are_not_requested(tmp_path: Path, resamp
     assert cube.requests.item() == 1 + 3  # the header, and a range of each row of tiles
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 def test_layouts_strips_and_order_change_no_pixel(tmp_path: Path, resampling: str) -> None:
     """A pixel depends on the two grids alone. Also what is outside is so in every strip."""

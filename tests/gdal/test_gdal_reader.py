@@ -129,7 +129,7 @@ def test_reader_keeps_one_child_for_many_files() -> None:
         np.testing.assert_array_equal(out[0], image(seed=seed)[1, :10, :10])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reader_reads_concurrently_within_its_children() -> None:
     """Sixteen concurrent reads over two children give correct pixels."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
@@ -319,6 +319,7 @@ def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> Non
     assert (header.width, header.scales, header.offsets) == (130, (0.1, 0.2), (5.0, 6.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overview", [None, 0])
 def test_header_says_what_bands_mean(overview: int | None, tmp_path: Path) -> None:
     """Colours, and those of a palette, also in overviews. What says nothing is left out."""

@@ -72,6 +72,7 @@ KINDS: Final = (
 HAVE_OVERVIEWS: Final = ("TIFF, overviews", "JPEG 2000")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "overview"),
     [*((kind, None) for kind in KINDS), *((kind, 1) for kind in KINDS if kind.startswith(HAVE_OVERVIEWS))],
@@ -161,6 +162,7 @@ def test_bytes_of_files_are_asked_for_side_by_side(kind: str) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["TIFF, tiles", "JPEG 2000"])
 def test_a_window_that_does_not_fit_the_cache_is_fetched_in_long_steps(kind: str) -> None:
     """Of tiles that lie side by side, half of the cache is fetched at once."""

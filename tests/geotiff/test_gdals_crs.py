@@ -102,6 +102,7 @@ def _write(path: Path, case: Case, *, west: float = 5e5) -> None:
             target.update_tags(AREA_OR_POINT="Point")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_header_is_gdals_in_every_field(tmp_path: Path, case: Case) -> None:
     """The CRS is GDAL's. All other fields and the pixels are the fast path's."""
@@ -149,6 +150,7 @@ def _keys(*values: int) -> ExtraTag:
     return (34735, "H", len(values), values, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "keys",
     [

@@ -194,7 +194,7 @@ def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path)
     assert len(source.ranges) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
     """If there are too many tiles, only those of the window are kept."""
     image = np.zeros((4096, 4096), "uint8")
@@ -297,7 +297,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
     assert unpack(rubbish, href=HREF, overview=None) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(

@@ -106,7 +106,7 @@ def sliced(image: np.ndarray[Any, Any], window: Window, fill: float) -> np.ndarr
     return big[:, row : row + window.height, col : col + window.width]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), window=windows(53, 41), data=st.data())
 def test_read_into_equals_slicing_the_same_image(

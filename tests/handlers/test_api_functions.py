@@ -287,6 +287,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
     """Nothing is started. The problem names the field and says what to do."""

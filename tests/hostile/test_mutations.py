@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pytest
 
 from hostile.test_hostile import MAX_CPU_S
 from parity.readers import Readings
@@ -25,6 +26,7 @@ _ZEROED_MEMORY: Final = {"MALLOC_PERTURB_": "255"}
 _SEED: Final = 20261121
 
 
+@pytest.mark.long
 def test_joined_reader_answers_mutants_as_rasterio_or_with_an_error(tmp_path: Path) -> None:
     """Where both give pixels, they are the same; a broken tile is never read as if it were sound.
 

@@ -44,6 +44,7 @@ def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
         app.synth()
 
 
+@pytest.mark.long
 def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
     """The templates for AWS are valid. W3005 is ignored, because CDK repeats dependencies.
 

@@ -82,7 +82,7 @@ def _row_key(row: CubeRow) -> tuple[str, str | int | None]:
     return next(_key(source) for source in row.sources if source)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given(sources=lists(), data=st.data())
 def test_rows_of_any_list(sources: list[Source], data: st.DataObject) -> None:
     """One table of each list that is drawn keeps all promises."""
@@ -476,7 +476,7 @@ def _write_list(path: Path, kind: str, n: int) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
 @pytest.mark.parametrize("kind", _FORMATS)
 def test_memory_is_flat_in_the_length_of_the_list(tmp_path: Path, kind: str) -> None:

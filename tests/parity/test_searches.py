@@ -83,6 +83,7 @@ def compare(found: Ids, expected: Ids, asked: list[Asked]) -> None:
     assert sum(bool(each) for each in found) > len(found) / 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most_in_memory", [N_SCENES, 0], ids=["in memory", "by ranges"])
 def test_a_look_at_every_scene_finds_the_same(
     catalog: Path, items: list[dict[str, Any]], most_in_memory: int
@@ -101,6 +102,7 @@ def test_a_look_at_every_scene_finds_the_same(
     compare(ours(catalog, asked, most_in_memory=most_in_memory), expected, asked)
 
 
+@pytest.mark.long
 def test_duckdb_finds_the_same(catalog: Path, tmp_path: Path) -> None:
     """Its spatial extension searches the Parquet file for 10,000 boxes and times."""
     duckdb = module_of_group("duckdb", "stac-tools")

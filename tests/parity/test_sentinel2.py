@@ -109,6 +109,7 @@ REQUEST: Final[dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:All-NaN slice", "ignore:Mean of empty slice")
 @pytest.mark.parametrize(
     ("statistic", "of"),
@@ -133,6 +134,7 @@ def test_reductions_of_clear_pixels_are_numpys(tmp_path: Path, statistic: str, o
     np.testing.assert_array_equal(found, wanted.astype(found.dtype))
 
 
+@pytest.mark.long
 def test_scenes_with_and_without_their_offset_become_equal(tmp_path: Path) -> None:
     """The files have the offset applied. Originals are made of them: ESA has added 1000 since 2022."""
     rows, wanted = [], []

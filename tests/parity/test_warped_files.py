@@ -59,6 +59,7 @@ def grids_of(source: rasterio.DatasetReader) -> list[Grid]:
     return found
 
 
+@pytest.mark.long
 def test_warped_files_equal_gdals() -> None:
     """Bit for bit by nearest, and but for the last digits of floats by bilinear."""
     n = sum(n_compared(truth) for truth in truths(SMALL) if truth.path.name not in _OTHERWISE)

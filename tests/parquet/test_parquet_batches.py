@@ -102,7 +102,7 @@ def test_damaged_pages_are_an_error_or_other_values(files: list[bytes]) -> None:
     assert 20 < n_refused < 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", _FATAL)
 def test_page_that_ends_arro3s_process_is_an_error(name: str, files: list[bytes]) -> None:
     """These bytes ended the whole process. The next file is read all the same."""

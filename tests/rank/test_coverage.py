@@ -124,7 +124,7 @@ def _files(folder: Path) -> list[Path]:
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_hold_on_the_files_of_the_repository() -> None:
     """At least 95 of 100: means of overviews that say nothing of themselves, and all of single pixels."""
     rng = np.random.default_rng(7)

@@ -66,6 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Scene]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", ["coarse", "2%"])
 @pytest.mark.parametrize("text", _STATISTICS)
 def test_intervals_hold_where_overviews_mislead(made: dict[Path, Scene], text: str, precision: str) -> None:
@@ -111,6 +112,7 @@ def test_shares_of_single_bright_pixels_are_ranked_in_order(tmp_path: Path, meth
     assert [row["id"] for row in found] == [f"{share}.tif" for share in reversed(shares)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["ndvi", "red"])
 @pytest.mark.parametrize("method", _METHODS)
 def test_intervals_hold_below_clouds_of_every_size(tmp_path: Path, method: str, by: str) -> None:

@@ -131,7 +131,7 @@ def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=150)
 @given(data=st.data(), dtype=st.sampled_from(INTEGERS + FLOATS + COMPLEXES), declares_nodata=st.booleans())
 def test_read_then_assemble_is_numpy_slicing(

@@ -80,6 +80,7 @@ def turned_image(pixels: Pixels) -> FakeImage:
     return FakeImage(pixels=pixels, header={"transform": transform, "nodata": 0})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("box", [(0, 0, 900, 700), (300, -900, 640, -520), (-900, -900, 0, 0)])
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 def test_only_tiles_that_change_a_pixel_are_read(resampling: str, box: tuple[int, int, int, int]) -> None:

@@ -29,6 +29,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         yield opened
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "height", "is_dark"), [(*size, n % 2 == 1) for n, size in enumerate(SIZES)]
 )
@@ -159,6 +160,7 @@ def test_ranking_says_dates_scale_and_what_was_not_read(page: Page, pages: Pages
     assert "the same for all scenes; hatched: no data" in text
 
 
+@pytest.mark.long
 def test_ranking_shows_values_on_a_telephone(page: Page, pages: Pages) -> None:
     """Also beside long names of scenes, and with a long expression above."""
     page.look(width=390, height=900, is_dark=True)

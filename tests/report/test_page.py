@@ -144,7 +144,7 @@ def test_page_loads_nothing_from_outside() -> None:
     assert "url(http" not in page_with(evidence_of(MadeCube()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_escapes_what_comes_from_lists_and_requests() -> None:
     """Hrefs, reasons and warnings can be any text, and are escaped everywhere."""
     cube = MadeCube(
@@ -210,7 +210,7 @@ def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
     assert "report.json" in html
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_of_a_hundred_thousand_sources_stays_small() -> None:
     """This holds with all figures and the largest number of quicklooks."""
     html = page_with(evidence_of(MadeCube(n_rows=100_000, shard=(1000, 16, 32))), draws=True)

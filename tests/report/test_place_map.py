@@ -135,7 +135,7 @@ def test_footprints_are_rings_on_the_earth(ring: Ring) -> None:
         Footprints(window=ring, sources=())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_outlines_are_made_from_natural_earth() -> None:
     """After a change, run ``python -m scripts.build_outlines``."""
     assert outlines() == OUTLINES.read_text()

@@ -70,6 +70,7 @@ def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> 
     page.open_(url, until=LOADED)
 
 
+@pytest.mark.long
 def test_first_screen_answers(page: Page, reports: dict[str, str]) -> None:
     """Without scrolling: the sentence, why sources failed, the facts, windows, coverage and map."""
     _open(page, reports["failing"])

@@ -579,7 +579,7 @@ MANY_MISTAKES: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("sources", "field", "says"), MANY_MISTAKES.values(), ids=MANY_MISTAKES)
 def test_parse_request_says_little_about_much(sources: Any, field: str, says: str) -> None:
     """Very many mistakes need neither a long message nor much memory."""

@@ -52,6 +52,7 @@ def adaptive(**changes: Any) -> AdaptiveLimiter:
     return AdaptiveLimiter(clock=asyncio.get_running_loop().time, **{"most": MOST_IN_FLIGHT, **changes})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_adaptive_limiter_come_near_the_best_fixed_number(case: Case) -> None:
     """The throughput counts from the first source on, so the growth of the limit costs, too."""
@@ -69,6 +70,7 @@ def test_adaptive_limiter_come_near_the_best_fixed_number(case: Case) -> None:
     assert found >= case.share * best
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shares", [{"missing_share": 0.05}, {"missing_share": 0.3}, {"known_share": 0.05}])
 def test_adaptive_limiter_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, Any]) -> None:
     """Sources that are missing, or whose header is known, take half as long and must not set the limit."""
@@ -98,6 +100,7 @@ def test_adaptive_limiter_hold_at_the_knee() -> None:
     assert all(18 <= limit <= 40 for limit in limits), limits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ttfb_s", "most"), [(0.03, 128), (0.1, MOST_IN_FLIGHT)])
 def test_adaptive_limiter_open_more_connections_only_to_distant_stores(ttfb_s: float, most: int) -> None:
     """A near store would gain nothing from them, even if it could answer any number."""
@@ -159,6 +162,7 @@ def test_adaptive_limiter_climb_again_when_a_back_end_gets_faster() -> None:
     assert run_virtually(run()) >= 64
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_rate", [50, 100, 200, 400, 800])
 @pytest.mark.parametrize("ttfb_s", [0.0005, 0.015, 0.03])
 def test_adaptive_limiter_waste_little_on_a_store_that_throttles(max_rate: float, ttfb_s: float) -> None:

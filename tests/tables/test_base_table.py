@@ -174,6 +174,7 @@ def check(table: Path, committed: Read) -> None:
     assert verify_table(table).is_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(24))
 def test_appends_in_any_order_keep_every_value_of_each_image(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

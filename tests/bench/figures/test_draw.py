@@ -119,6 +119,7 @@ def n_marks(figure: Figure) -> int:
     return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.filterwarnings("error")
 def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
@@ -135,6 +136,7 @@ def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
         assert "<script" not in svg
 
 
+@pytest.mark.long
 def test_draw_figures_marks_what_was_published(published: dict[str, str]) -> None:
     """Throughput and times of 2018 are marked in the figures that have a place for them."""
     names = ("workers", "one_against_best", "throughput")
@@ -152,6 +154,7 @@ def test_figures_follow_their_page(published: dict[str, str]) -> None:
         assert not re.findall(COLOUR, themed_svg(svg))
 
 
+@pytest.mark.long
 def test_dark_figures_have_dark_colours_alone() -> None:
     """A dark figure has no default colour of matplotlib."""
     for each in draw_figures(MANY, with_published=True, theme=DARK).values():
@@ -171,6 +174,7 @@ def test_figures_stand_in_one_page_and_alone(published: dict[str, str]) -> None:
         assert not re.findall(r"url\((?!#)", svg)
 
 
+@pytest.mark.long
 def test_figures_are_the_same_bytes_every_time(published: dict[str, str]) -> None:
     """The same report gives the same bytes."""
     again = draw_figures(MANY, with_published=True, theme=LIGHT)
@@ -189,6 +193,7 @@ def test_the_slowest_first_source_is_a_whole_marker() -> None:
     assert list(ax.get_ylim()) == pytest.approx([0, 1.05 * highest])
 
 
+@pytest.mark.long
 def test_figures_of_many_sources_stay_small() -> None:
     """All figures of a hundred thousand sources take 1.5 MB of SVG."""
     drawn = draw_figures([run_of(n=100_000, concurrency=256)], with_published=True, theme=LIGHT)
@@ -196,6 +201,7 @@ def test_figures_of_many_sources_stay_small() -> None:
     assert sum(len(to_svg(each.figure)) for each in drawn.values()) < 1_500_000
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 def test_names_in_any_script_are_drawn_without_a_warning() -> None:
     """Missing glyphs print no warning, because the page's fonts have them."""
@@ -218,6 +224,7 @@ def test_run_whose_sources_took_no_time_is_drawn() -> None:
     assert "workers" in draw_figures(runs, with_published=False, theme=LIGHT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
 def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
     """Axes with longer numbers have fewer ticks."""

@@ -45,7 +45,7 @@ def timings_of(start_s: list[float], end_s: list[float]) -> Timings:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given(st.text(max_size=200))
 def test_short_label_is_short_and_printable(name: str) -> None:
     """Any name fits into a legend on one line, and is not parsed as a formula."""

@@ -56,6 +56,7 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
 
 
+@pytest.mark.long
 def test_chips_by_functions_equal_those_in_process(machine: StateMachine, tmp_path: Path) -> None:
     """A table of chips beside the sources is read by the plan, and its tasks are those of rows."""
     lines = [f"c{n},{560_000 + n * 40_000},{4_540_000 - n % 2 * 90_000},{n % 2}" for n in range(5)]
@@ -306,6 +307,7 @@ def test_plan_gather_prices_and_tells_of_sources_in_another_region(
     assert refused["error"] == "BudgetError"
 
 
+@pytest.mark.long
 def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMachine, tmp_path: Path) -> None:
     """The worker uses the plan and memory of the current gather."""
     other = REQUEST | {"sources": {"prefix": "s3://sources/heat"}, "window": {"pixels": [0, 0, 30, 20]}}
@@ -403,6 +405,7 @@ def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) 
     assert _json(machine.s3, "cubes", "out/mine.zarr/zarr.json")["attributes"]["complete"] == 0
 
 
+@pytest.mark.long
 def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_path: Path) -> None:
     """GDAL's child processes outlive an invocation."""
     files = sorted(SERIES.glob("mapchete-eo/*.jp2"))
@@ -420,6 +423,7 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
     assert result["digest"] == local.report.digest
 
 
+@pytest.mark.long
 def test_append_waits_for_another_one(machine: StateMachine) -> None:
     """It is a verdict and no error: nobody is called at night for it. Afterwards it is planned."""
     hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
@@ -560,6 +564,7 @@ def _cube(name: str) -> xr.Dataset:
     return cube
 
 
+@pytest.mark.long
 def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine: StateMachine) -> None:
     """An index inside a cube is named by its href. Workers get the packed headers of their shard."""
     first = machine.run(REQUEST)
@@ -575,6 +580,7 @@ def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine
     assert parse_request(REQUEST | {"index": index}).cube_name == NAME
 
 
+@pytest.mark.long
 def test_sources_whose_windows_are_cut_into_strips_count_once(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_plan_gather_refuses_with_a_sentence(case: Case, machine: StateMachine) -> None:
     """The answer has the error's class and says what to do. Nothing is written."""

@@ -87,6 +87,7 @@ def test_gather_that_has_not_entered_leaves_without_a_put() -> None:
     assert ledger.n_puts == 0
 
 
+@pytest.mark.long
 def test_plan_takes_what_others_leave_and_finish_gives_it_back(machine: StateMachine) -> None:
     """Of 24 workers, a second gather has its half. Status warns of it. When the first ends, all are free."""
     for index in range(N_SAMPLES):

@@ -18,6 +18,7 @@ def server() -> Iterator[CountedS3]:
         yield found
 
 
+@pytest.mark.long
 def test_finish_of_a_new_cube_puts_each_object_once_and_looks_once_at_the_root(
     server: CountedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_ro
     assert datetime_of(states.started[third["execution"]]).startswith("2026-05-31T10:00:00Z/")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_three_ticks_make_the_cube_append_what_is_new_and_append_nothing(
     tick: ModuleType, machine: StateMachine, states: FakeStepFunctions
 ) -> None:

@@ -78,6 +78,7 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
     assert found["expression"] == "data * 2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [

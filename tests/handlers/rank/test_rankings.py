@@ -103,7 +103,7 @@ def same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in SAME} for row in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [{}, {"top": 1}, {"precision": "exact", "statistic": "median"}, {"order": "asc", "precision": "coarse"}],

@@ -114,6 +114,7 @@ def test_what_concerns_a_job_does_not_take_the_name_of_a_table(
     assert service.do("GET", "/tables/points-grows")[0] == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, seed: int) -> None:
     """They are planned at one time, and end in any order, some twice, some long after others."""
@@ -270,6 +271,7 @@ def compacted(service: Service) -> CompactedTable:
     return done
 
 
+@pytest.mark.long
 def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Path) -> None:
     """Their files stay whole, and appends go on."""
     documents = [service.made(appending(service, number)) for number in range(4)]
@@ -288,6 +290,7 @@ def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Pa
     assert lines(service) == at_once(service, tmp_path, *range(5))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("appends", [True, False])
 def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path, *, appends: bool) -> None:
     """All of it is read anew, as its images may have been replaced."""

@@ -166,6 +166,7 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
     return start
 
 
+@pytest.mark.long
 def test_bootstrap_gives_the_handler_lambdas_modules_and_no_others(start: Start, api: RuntimeApi) -> None:
     """Neither the handler nor its child processes can import the project's environment."""
     api.events.put({"a": 1})

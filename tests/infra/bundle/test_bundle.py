@@ -99,7 +99,7 @@ def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
     assert not [path for path in folder.rglob("tests") if path.is_dir()]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("function", "is_emulated"), [("plan", False), ("submit", True)])
 def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, function: str, is_emulated: bool) -> None:  # noqa: FBT001 # a parameter
     """Contents, modes and times do not depend on the build. So CDK's hash does not change."""
@@ -166,7 +166,7 @@ def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
         assert str(Path(infra.__path__[0]).parent).encode() not in content
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_for_the_emulator_names_its_wheels(tmp_path: Path) -> None:
     """It has our code. So the emulator neither uploads nor unpacks hundreds of megabytes."""
     folder = bundle("submit", machine="aarch64", is_emulated=True, below=tmp_path)
@@ -210,7 +210,7 @@ def test_bundle_says_how_to_get_uv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
     """Every file, and so every compression, gives the same pixels on the fast path and by GDAL."""
     files = sorted(str(path) for path in (DATA / "files").glob("*/*"))
@@ -223,7 +223,7 @@ def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> None:
     """The stored bytes are the same in every codec, and PROJ's answers, too."""
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
@@ -235,7 +235,7 @@ def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> No
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path) -> None:
     """The report is the same, bit by bit."""
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
@@ -249,7 +249,7 @@ def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path)
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("function", "modules"), ENTRIES)
 def test_bundle_holds_all_that_its_handlers_import(function: str, modules: tuple[str, ...]) -> None:
     """A cold start finds every module in the package or in Lambda's runtime."""

@@ -49,6 +49,7 @@ def played(stage: Callable[[], Stage], play: Play) -> Stage:
     return run_virtually(go())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_expected", [1, 50])
 def test_fifty_workers_use_the_budget_and_are_not_refused(seed: int, n_expected: int) -> None:
@@ -98,6 +99,7 @@ def test_share_of_workers_that_died_is_used_by_the_others() -> None:
     assert stage.host.used(50, 120) >= 0.95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"{}"])
 def test_ledger_that_is_gone_or_spoilt_changes_little(content: bytes) -> None:
     """Those who were at work remember how many they were, and take no more than their share."""
