@@ -176,7 +176,7 @@ def check_result(world: World, name: str, content: bytes) -> None:
     Raises:
         BrokenPromiseError: It is wrong.
     """
-    folder = f"{world.results.folder}{name}"
+    folder = world.results.folder + "/".join(json.loads(content)["table"].split("/")[-3:-1])
     table = json.loads(world.files[f"{folder}/ranking.json"])
     rows = table["scenes"]
     with TemporaryDirectory() as there:

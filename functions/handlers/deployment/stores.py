@@ -1,5 +1,6 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
+import json
 from collections.abc import Coroutine
 from copy import replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from pixel_gather.io.store.limiter.ledgers import HostBudgets, ObjectLedger
 from pixel_gather.io.store.object_store import Objects, open_place
 from pixel_gather.io.store.signing import Sign, Signing
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
@@ -114,6 +116,13 @@ class Deployment:
     def table_files(self, name: str, *, may_list: bool = True) -> ObjectControlStore:
         """Return the store of a table's control files."""
         return ObjectControlStore(self._control, f"tables/{name}/", may_list=may_list)
+
+    async def ranking_answer(self, name: str) -> bytes | None:
+        """Return the answer of a large ranking, which lies beside its table; None if somebody removed it."""
+        if (result := await self.results.below(name).get(RESULT_KEY)) is None:
+            return None
+        table = json.loads(result)["table"].removeprefix(self.settings.table_href(name))
+        return await self.results.get(f"{name}{table.rpartition('/')[0]}/answer.json")
 
     def close(self) -> None:
         """End the event loop. Lambda never calls this."""

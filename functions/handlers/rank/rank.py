@@ -121,7 +121,7 @@ class RankService(Struct, frozen=True):
         if line["state"] != "succeeded":
             return line, HTTPStatus.ACCEPTED
         result = executions.table(line["id"])["result"]
-        answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
+        answer = self.deployment.run(self.deployment.ranking_answer(result["name"]))
         if answer is None:  # somebody has removed the ranking
             return executions.submit(given, name=name, again=True), HTTPStatus.ACCEPTED
         return json.loads(answer), HTTPStatus.OK

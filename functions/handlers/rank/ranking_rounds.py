@@ -170,7 +170,8 @@ class RankingRounds(Struct, frozen=True):
         """Write the table, and the result last: it marks the other files as complete.
 
         Two calls at once write the same, because both take the state that was written first. A call that
-        finds the result noted writes nothing, because the ranking may have been removed since.
+        finds the result noted writes nothing, because the ranking may have been removed since. Each attempt
+        has a folder of its own. So a call that stood still meanwhile replaces no file of a later attempt.
         """
         if (noted := await result_of(state, self.deployment.table_files(name))) is not None:
             return {"verdict": "complete", "result": noted}
@@ -185,21 +186,23 @@ class RankingRounds(Struct, frozen=True):
             notes=tuple(state.notes),
             spent_usd=_spent_usd(state),
         )
-        place = self.deployment.settings.table_href(name)
+        folder = f"{self.deployment.settings.table_href(name)}/{state.first}"
         table = ranking.to_json()
         result = table["totals"] | {
             "kind": "ranking",
             "name": name,
             "rounds": state.number - state.first,
-            "table": f"{place}/ranking.json",
-            "parquet": f"{place}/ranking.parquet",
+            "table": f"{folder}/ranking.json",
+            "parquet": f"{folder}/ranking.parquet",
         }
-        files = self.deployment.results.below(name)
+        files = self.deployment.results.below(f"{name}/{state.first}")
         await files.put("ranking.json", json.dumps(table).encode())
         await files.put("ranking.parquet", _parquet(ranking, table))
         answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
-        await files.put(RESULT_KEY, json.dumps(result).encode())
+        content = json.dumps(result).encode()
+        if not await self.deployment.results.below(name).put_new(RESULT_KEY, content):
+            result = json.loads(await needed_file(self.deployment.results.below(name), RESULT_KEY))
         await keep_result(state, self.deployment.table_files(name), result)
         return {"verdict": "complete", "result": result}
 

@@ -159,7 +159,7 @@ class TableService(Struct, frozen=True):
         if result["kind"] != RANKING:
             self.deployment.run(CommittedTables(self.deployment).check_there(result, job=id_))
             return document
-        answer = self.deployment.run(self.deployment.results.below(result["name"]).get("answer.json"))
+        answer = self.deployment.run(self.deployment.ranking_answer(result["name"]))
         if answer is None:
             raise removed_error("ranking", id_)
         document["ranking"] = json.loads(answer)

@@ -357,6 +357,36 @@ def test_a_late_last_step_does_not_bring_a_removed_ranking_back(
     assert "Contents" not in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/ranking-")
 
 
+def test_a_step_that_stood_still_replaces_no_file_of_a_later_attempt(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile its ranking was written by another step, removed, and made anew."""
+    machine, s3 = service.machine, service.machine.s3
+    steps = machine.plan.workflow.steps["ranking"]
+    begun = machine.plan.handler(
+        {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}, Context()
+    )
+    for item in machine.items(begun):
+        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
+    name = begun["gather"].split("/")[0]
+    folder = f"out/tables/{name}"
+    table = f"s3://cubes/{folder}/1/ranking.json"
+    anew = {"result.json": json.dumps({"name": name, "table": table}), "1/ranking.json": "rows"}
+
+    async def looks_then_stands_still(*_known: object) -> None:
+        for key, content in anew.items():
+            s3.put_object(Bucket="cubes", Key=f"{folder}/{key}", Body=content)
+
+    monkeypatch.setitem(type(steps)._complete.__globals__, "result_of", looks_then_stands_still)
+    step = {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}
+    monkeypatch.setitem(type(steps).after.__globals__, "find_complete", looks_then_stands_still)
+    verdict = machine.plan.handler(step, Context())
+
+    assert verdict["result"] == json.loads(anew["result.json"])
+    for key, content in anew.items():
+        assert s3.get_object(Bucket="cubes", Key=f"{folder}/{key}")["Body"].read().decode() == content
+
+
 def states(s3: Any) -> list[str]:
     """Return the keys of the states of all rounds."""
     keys = [each["Key"] for each in s3.list_objects_v2(Bucket="control")["Contents"]]
