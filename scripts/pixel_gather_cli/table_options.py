@@ -23,7 +23,6 @@ from pixel_gather_cli.value_options import (
     MASK_OPTION,
     NAME_OPTIONS,
     SCENE_OPTIONS,
-    check_used,
     scenes_of_options,
     values_of_options,
 )
@@ -118,10 +117,8 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     check_folders(wide=wide, html=html)
     as_json, is_dry_run, quiet = (options.pop(name) for name in ("as_json", "dry_run", "quiet"))
     target = target_of_options(options)
-    bands = options["bands"]
     fields = table_fields(features, options)
     request = TableRequest.of(**fields)
-    check_used(bands, names=request.values.names, mask=request.values.mask)
     if target is not None:
         for name, given in (("to", to), ("wide", wide), ("html", html)):
             if given is not None:

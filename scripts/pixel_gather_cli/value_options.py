@@ -1,12 +1,10 @@
 """The options of commands that compute values of pixels: which scenes, which bands, which mask."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather_cli.request_options import collection_option, in_home, mask_option
 
 MASK_OPTION: Final = click.option(
@@ -65,19 +63,6 @@ def bands_option(text: str) -> dict[str, str]:
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
     return {name.strip(): band.strip() for name, _, band in pairs}
-
-
-def check_used(bands: str | None, *, names: Sequence[str], mask: PixelMask | None) -> None:
-    """Refuse a name in ``--bands`` that stands in neither ``--by``, whose names are given, nor the mask.
-
-    Raises:
-        RequestError: There is one.
-    """
-    used = {*names, *(name.partition(":")[0] for name in names), *([] if mask is None else [mask.band])}
-    for name in {} if bands is None else bands_option(bands):
-        if name not in used:
-            has = f"which reads {', '.join(names)}" if names else "which names no band"
-            raise RequestError(f"{name} is not in --by, {has}: leave it out", field="--bands")
 
 
 def values_of_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -122,24 +122,6 @@ def test_errors_name_the_option_that_was_given(
     assert capsys.readouterr().err.startswith(f"pixel-gather: {said}")
 
 
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("words", "has"),
-    [
-        ("rank list.txt --by ndvi", "which reads nir, red"),
-        ("series --point 0,0 --sources list.txt --by ndvi", "which reads nir, red"),
-        ("points plots.csv --sources list.txt --to x.parquet", "which names no band"),
-    ],
-)
-def test_a_name_of_bands_that_is_not_used_is_refused(
-    words: str, has: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It may be a slip of the pen, and would do nothing."""
-    Path("plots.csv").write_text("lon,lat\n0,0\n")
-    assert run(*words.split(), "--bands", "blue=B2") == 2
-    assert capsys.readouterr().err.startswith(f"pixel-gather: --bands: blue is not in --by, {has}")
-
-
 def test_a_dot_is_a_place(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the folder of a cube, the cube is ``.``."""
     (here / "cube").mkdir()

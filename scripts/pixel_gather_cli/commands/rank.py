@@ -21,7 +21,6 @@ from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, Rankin
 from pixel_gather.features.rank.table import COLUMNS, table_text
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
-from pixel_gather.tables.indexes import SHARES
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api, place_options, target_of_options
 from pixel_gather_cli.progress import open_progress
@@ -39,7 +38,6 @@ from pixel_gather_cli.value_options import (
     MASK_OPTION,
     NAME_OPTIONS,
     SCENE_OPTIONS,
-    check_used,
     scenes_of_options,
     values_of_options,
 )
@@ -147,11 +145,8 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
         _check_dry_run(target, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
-    bands = options["bands"]
     body = _body(request_file, list_file, {"by": by, "check_kept": kept.pop("check_kept")} | options)
     asked = RankingBody.of(body)
-    if asked.request.by not in SHARES:
-        check_used(bands, names=asked.request.names, mask=asked.request.mask)
     if is_dry_run:
         plan = run(plan_ranking(asked.sources, asked.request, settings=settings_of(options))).to_json()
         click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])

@@ -23,7 +23,7 @@ from pixel_gather_cli.request_options import (
     settings_options,
 )
 from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
-from pixel_gather_cli.value_options import check_used, scenes_of_options, values_of_options
+from pixel_gather_cli.value_options import scenes_of_options, values_of_options
 from pixel_gather_cli.with_options import with_options
 
 _NOWHERE = "no image shows this place; longitude comes first\n"
@@ -55,14 +55,12 @@ def series_command(**options: Any) -> int:
     if (point is None) == (geojson is None):
         raise RequestError("give one of them", field="--point, --geojson")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
-    bands = options["bands"]
     request = TableRequest.of(
         features=place_of(point=point, geojson=None if geojson is None else read_geojson(geojson)),
         sources=in_home(sources) if kind is None else {kind: search},
         by=options.pop("by"),
         **values_of_options(options),
     )
-    check_used(bands, names=request.values.names, mask=request.values.mask)
     settings = settings_of(options)
     with open_progress("series", quiet=quiet, thing="image") as show:
         found = series_async(request, is_point=point is not None, settings=settings, on_progress=show)
