@@ -197,6 +197,17 @@ def test_valid_and_clear_have_an_interval(tmp_path: Path, method: str, precision
         assert row[f"{name}_high"] - row[f"{name}_low"] < 0.25
 
 
+@pytest.mark.parametrize("shape", [(301, 517), (333, 411)])
+def test_a_whole_area_has_the_share_1(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """Also if the factor of its level is a root that no float is."""
+    make_cog(tmp_path / "odd.tif", np.random.default_rng(0).integers(100, 2000, shape).astype("uint16"))
+
+    (row,) = rank([str(tmp_path / "odd.tif")], by="b1", precision="coarse").rows()
+
+    assert row["factor"] > 1
+    assert {row[f"{share}{end}"] for share in ("valid", "clear") for end in ("", "_low", "_high")} == {1.0}
+
+
 def test_kept_statistics_are_checked_by_default(tmp_path: Path) -> None:
     """A file that was replaced is measured anew, without being asked to."""
     paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, level=2000 + 500 * n)) for n in range(2)]

@@ -107,7 +107,7 @@ def test_the_command_line_reads_failed_sources_again(cube: Path, files: list[Pat
     assert ended.output == "1 of 1 failed source could be read now; 0 are left\n"
     assert ended.return_value == 0
     ended = CliRunner().invoke(command, ["retry", str(cube), "--quiet", "--json"], standalone_mode=False)
-    assert json.loads(ended.output) is None
+    assert json.loads(ended.output) == {"cube": str(cube), "retried": 0, "recovered": 0}
     ended = CliRunner().invoke(command, ["versions", str(cube)], standalone_mode=False)
     assert "retry, 1 of 1 failed sources read," in ended.output
 

@@ -700,6 +700,7 @@ def test_sources_below_yields_checked_sources() -> None:
         ("ftp://b/x", {}, "ftp:// is not read"),
         ("https://h.org/x/", {}, "web servers cannot be listed"),
         ("s3://bucket/x", {"regex": "("}, "not a regular expression"),
+        ("s3://bucket/x", {"glob": "*.{tif,jp2}"}, "glob: braces are no wildcard: give a regex"),
         ("s3://bucket/x", {"regex": "(" * 480 + "a" + ")" * 480}, "too many parentheses inside one another"),
         ("s3://bucket/x", {"regex": "a" * 1001}, "longer than 1000"),
         ("s3://bucket/root", {"regex": r"^((\w|\W|.)+)+(?<!f)$"}, "over 1 s to match"),

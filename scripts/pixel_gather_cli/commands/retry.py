@@ -30,7 +30,8 @@ def retry_command(*, cube: str, as_json: bool, quiet: bool, **options: Any) -> i
     with open_progress("reading again", quiet=quiet) as show:
         gathered = retry_failed(cube, settings=settings_of(options), on_progress=show)
     if gathered is None:
-        click.echo("null" if as_json else f"{cube}: no source has failed that could be read again")
+        none = json.dumps({"cube": cube, "retried": 0, "recovered": 0})
+        click.echo(none if as_json else f"{cube}: no source has failed that could be read again")
         return 0
     if as_json:
         click.echo(json.dumps(gathered_to_json(gathered), indent=2))

@@ -508,10 +508,9 @@ class _SceneView:
         self, bands: Mapping[str, Grid], area: Grid, kept: Grid | None, across: float, down: float
     ) -> _Measure:
         is_valid = np.logical_and.reduce([np.isfinite(band) for band in bands.values()])
-        cell = across * down
-        factor = math.sqrt(cell)
+        factor = math.sqrt(across * down)
         count = partial(counted_on, resampling=self._resampling, factor=factor)
-        n_area = float(area.sum()) * cell
+        n_area = _all_of(area, factor)
         valid = count(is_valid, area)
         clear = valid if kept is None else count(is_valid, area * kept)
         if self.request.expression is None:
@@ -545,7 +544,7 @@ class _SceneView:
         valid, clear = (
             counted_on(each, area, resampling=resampling, factor=factor) for each in (is_valid, kept)
         )
-        return _Measure(found, valid, clear, float(area.sum()) * cell, factor)
+        return _Measure(found, valid, clear, _all_of(area, factor), factor)
 
     @property
     def _quantum(self) -> float:
@@ -647,6 +646,11 @@ class _SceneView:
             if not bands:
                 known &= is_valid
         await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
+
+
+def _all_of(area: Grid, factor: float) -> float:
+    """Return the area's pixels, summed as `counted_on` sums those that count: the share of all is 1."""
+    return float(area.ravel().sum()) * factor**2
 
 
 def _share_of(

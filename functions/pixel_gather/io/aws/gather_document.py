@@ -140,7 +140,7 @@ def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str
 def _said_of_error(name: str, error: str, kind: str) -> str | None:
     """Return why an execution that ended in an error cannot be redriven; None if it can be."""
     if error in REFUSALS:
-        return f"the request of {name} was refused: change what its error names and submit it again"
+        return f"the request of {name} was refused: do what its error says, and submit it again"
     if error == CANCELLED:
         return f"{name} was cancelled: submit its request again, which goes on with the missing shards"
     if error == SHARDS_MISSING:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # few lists have a pattern
 type Pattern = timed_re.Pattern[str]
 
 _WILDCARD = re.compile(r"[*?\[]")
+_ALTERNATIVES = re.compile(r"\{[^{}/]*,[^{}/]*\}")
 
 
 class ListedObject(Struct, frozen=True, kw_only=True):
@@ -131,6 +132,11 @@ def _file_href(path: str) -> str:
 
 
 def _as_regex(glob: str) -> str:
+    if _ALTERNATIVES.search(glob):
+        raise RequestError(
+            r"braces are no wildcard: give a regex, which may name alternatives, such as \.(tif|jp2)$",
+            field="sources.glob",
+        )
     return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
 
 
