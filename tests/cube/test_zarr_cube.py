@@ -519,7 +519,6 @@ def test_create_refuses_a_complete_cube(tmp_path: Path) -> None:
         (ROOT_KEY, b'{"attributes": null}'),
         (ROOT_KEY, b'{"attributes": {"pixel_gather": 3}}'),
         (ROOT_KEY, b"[]"),
-        (ROOT_KEY, b"\xff not json"),
     ],
 )
 def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
@@ -531,6 +530,18 @@ def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
         asyncio.run(ZarrCube(store, "place").found())
 
     assert bytes(obstore.get(store, path).bytes()) == content
+
+
+@pytest.mark.parametrize("content", [b"\xff not json", b'{"attributes": {', b""])
+def test_found_names_a_damaged_root(content: bytes) -> None:
+    """It may be a cube of months. So nobody is told that no gather has made it."""
+    store = in_memory()
+    obstore.put(store, ROOT_KEY, content)
+
+    with pytest.raises(ArrayExistsError, match=r"place: its zarr\.json is damaged"):
+        asyncio.run(ZarrCube(store, "place").found())
+
+    assert bytes(obstore.get(store, ROOT_KEY).bytes()) == content
 
 
 def test_found_takes_a_folder_of_control_files_for_empty() -> None:

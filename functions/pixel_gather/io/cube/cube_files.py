@@ -83,6 +83,11 @@ class CubeFiles(Struct, frozen=True):
             if says_missing(error, may_list=self.may_list):
                 return None
             raise self._store_error("read", error) from error
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ArrayExistsError(
+                f"{self.place}: its {ROOT_KEY} is damaged ({error}): put it back from a copy, or choose "
+                "another place"
+            ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
             raise ArrayExistsError(
                 f"{self.place}: a Zarr that no gather made is there: choose another place"
