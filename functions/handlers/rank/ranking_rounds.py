@@ -200,9 +200,9 @@ class RankingRounds(Struct, frozen=True):
         await files.put("ranking.parquet", _parquet(ranking, table))
         answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
         await files.put("answer.json", json.dumps(answer).encode())
-        content = json.dumps(result).encode()
-        if not await self.deployment.results.below(name).put_new(RESULT_KEY, content):
-            result = json.loads(await needed_file(self.deployment.results.below(name), RESULT_KEY))
+        committed = self.deployment.results.below(name)
+        if not await committed.put_new(RESULT_KEY, json.dumps(result).encode()):
+            result = json.loads(await needed_file(committed, RESULT_KEY))
         await keep_result(state, self.deployment.table_files(name), result)
         return {"verdict": "complete", "result": result}
 

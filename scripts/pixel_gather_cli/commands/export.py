@@ -9,13 +9,12 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.chips.chip_dataset import open_chips
-from pixel_gather.features.export.export import export
+from pixel_gather.features.export.export import PICTURES, export
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
-_ANIMATIONS: Final = (".webp", ".gif", ".apng")
-_PICTURES: Final = (*_ANIMATIONS, ".png")
+_SHEET: Final = ".png"
 
 
 @click.command("export")
@@ -104,7 +103,7 @@ def _check_pictures(to: str, rgb: str | None, *, given: dict[str, Any]) -> None:
     for name in ("stretch", "colormap", "dark", "fps"):
         if given[name] in (None, False):
             continue
-        if suffix not in (_ANIMATIONS if name == "fps" else _PICTURES):
+        if suffix not in PICTURES or (name == "fps" and suffix == _SHEET):
             kind = "animations" if name == "fps" else "pictures"
             raise RequestError(f"it is for {kind}, not for {suffix or to}: leave it out", field=f"--{name}")
         if name == "colormap" and rgb is not None:

@@ -11,7 +11,7 @@ from pixel_gather_cli.deployment.deployment import Kind
 
 NOTHING_APPENDED: Final = (
     "nothing: the cube has all of these sources or chips already; "
-    "pixel-gather versions tells which failed ones were read"
+    "pixel-gather versions tells how many failed ones were read"
 )
 _STATES = {"timed_out": "timed out"}
 _PLACES: Final = {

@@ -22,7 +22,9 @@ from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
 from pixel_gather.io.store.store_settings import StoreSettings
 
-_PICTURES: Final = (".webp", ".gif", ".apng", ".png")
+PICTURES: Final = (".webp", ".gif", ".apng", ".png")
+"""Suffixes of animations, and of a sheet of all rows."""
+
 _TABLES: Final = (".csv", ".parquet")
 _PACKAGES: Final = {
     ".webp": ("PIL", "matplotlib"),
@@ -33,7 +35,7 @@ _PACKAGES: Final = {
 }
 """What the extra ``export`` installs for a suffix."""
 
-_SUFFIXES: Final = (*_PICTURES, ".tif", ".nc", ".zarr", ".json", *_TABLES)
+_SUFFIXES: Final = (*PICTURES, ".tif", ".nc", ".zarr", ".json", *_TABLES)
 
 
 def export(
@@ -98,7 +100,7 @@ def export(
                 field="cube",
             )
         chosen = CubeRows.of(group, rows=rows, measurements=measurements)
-        if not measurements and path.suffix.lower() in _PICTURES:
+        if not measurements and path.suffix.lower() in PICTURES:
             in_colour = true_colour({name: chosen.meaning(name) for name in chosen.measurements})
             chosen = replace(chosen, measurements=in_colour or chosen.measurements)
         return list(_write_files(chosen, path, place, style or PictureStyle()))
