@@ -893,6 +893,7 @@ UNDRIVABLE = (
     Undrivable("running", {"status": "RUNNING"}, "still running"),
     Undrivable("succeeded", {"status": "SUCCEEDED"}, "has succeeded"),
     Undrivable("refused", {"status": "FAILED", "error": "RequestError"}, "was refused"),
+    Undrivable("halted", {"status": "FAILED", "error": "HaltedError"}, "submit its request again, unchanged"),
     Undrivable(
         "old",
         {

@@ -59,7 +59,7 @@ def test_spent_budget_halts_all_until_somebody_resumes(deployment: DeployedStack
 
     assert limited == {"limited": [id_]}
     assert (while_halted, afterwards) == (1, 3)
-    assert (refused["state"], refused["error"]["type"]) == ("failed", "BudgetError")
+    assert (refused["state"], refused["error"]["type"]) == ("failed", "HaltedError")
     assert refused["error"]["detail"] == shown["halted"]
     assert "has spent its budget of the month" in shown["halted"]
     assert (resumed["halted"], resumed["changed"]) == (None, [id_])

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from handlers.deployment.stores import Deployment
-from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.tables.map_round import MapRound
@@ -45,11 +45,11 @@ async def run_round(
             forecast until its end.
 
     Raises:
-        BudgetError: The month's budget is spent. A table that has begun goes on with one worker.
+        HaltedError: The month's budget is spent. A table that has begun goes on with one worker.
     """
     halted = await deployment.why_halted()
     if halted is not None and state.number == state.first:
-        raise BudgetError(halted)
+        raise HaltedError(halted)
     n_workers = planned.n_workers if halted is None else 1
     files = deployment.table_files(name)
     missing = await missing_tasks(state.tasks, round_files(files, state.number))

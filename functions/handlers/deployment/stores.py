@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.deployment.settings import Settings
-from pixel_gather.core.errors import BudgetError
+from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.halt import HALTED_KEY, why_halted
 from pixel_gather.io.aws.gather_document import marker_key
@@ -102,10 +102,10 @@ class Deployment:
         """Raise an error if nothing begins now.
 
         Raises:
-            BudgetError: The month's budget is spent.
+            HaltedError: The month's budget is spent.
         """
         if (why := await self.why_halted()) is not None:
-            raise BudgetError(why)
+            raise HaltedError(why)
 
     @cached_property
     def results(self) -> ObjectControlStore:

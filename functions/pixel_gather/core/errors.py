@@ -6,6 +6,7 @@
     ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
     │   └── NothingToAppendError   the cube has all that was listed: there is nothing to plan
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
+    │   └── HaltedError    the deployment is halted: ask again, unchanged, when it goes on
     ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
     │   └── StaleHeaderError   a cached header is out of date: read the header again
     ├── StoreError         the cube's store failed: repair it and run again
@@ -37,7 +38,7 @@ from typing import Any, ClassVar, Final
 
 from pixel_gather.core.model.status import Status
 
-REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
+REFUSALS: Final = ("RequestError", "BudgetError", "HaltedError", "ArrayExistsError")
 """Errors with which the plan of a gather refuses a request. A redrive would be refused again."""
 
 _MOST_NAMED: Final = 3
@@ -109,6 +110,10 @@ class BudgetError(GatherError):
     """The plan exceeds a limit of the request or of the deployment. Nothing was read or written."""
 
     code = "budget_error"
+
+
+class HaltedError(BudgetError):
+    """The deployment is halted, and begins nothing. The request itself is right."""
 
 
 class SourceError(GatherError):

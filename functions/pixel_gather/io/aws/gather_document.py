@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from pixel_gather.core.errors import REFUSALS
+from pixel_gather.core.errors import REFUSALS, HaltedError
 from pixel_gather.core.estimate.fleet import child_sizes
 from pixel_gather.io.aws.execution_json import json_object, said_by_function
 from pixel_gather.io.aws.failed_children import describe_failures
@@ -139,6 +139,11 @@ def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str
 
 def _said_of_error(name: str, error: str, kind: str) -> str | None:
     """Return why an execution that ended in an error cannot be redriven; None if it can be."""
+    if error == HaltedError.__name__:
+        return (
+            f"{name} was refused, as the deployment was halted: submit its request again, unchanged, when "
+            "scripts/deploy budget says that it goes on. Whoever has deployed it resumes it"
+        )
     if error in REFUSALS:
         return f"the request of {name} was refused: do what its error says, and submit it again"
     if error == CANCELLED:
