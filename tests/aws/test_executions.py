@@ -456,11 +456,16 @@ def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
     assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 10, "failed": 0}
 
 
-@pytest.mark.parametrize(("n_appended", "so_far"), [(0, None), (1, 0.45)])
-def test_dollars_of_an_append_are_said_to_be_those_of_the_whole_cube(n_appended: int, so_far: Any) -> None:
+@pytest.mark.parametrize(
+    ("told", "so_far"),
+    [({"n_appended": 0}, None), ({"n_appended": 1}, 0.45), ({"n_appended": 0, "n_retried": 1}, 0.45)],
+)
+def test_dollars_of_an_append_are_said_to_be_those_of_the_whole_cube(
+    told: dict[str, int], so_far: Any
+) -> None:
     """The report counts all gathers of a cube. An append of nothing has no dollars of its own."""
     machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED", output=json.dumps(RESULT | {"n_appended": n_appended}))
+    machine.add(status="SUCCEEDED", output=json.dumps(RESULT | told))
 
     usd = gathers(machine, summary=SUMMARY).status(NAME)["usd"]
 

@@ -448,10 +448,14 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
             ),
         ),
         ({"n_appended": 1}, "appended      1 row"),
+        (
+            {"n_appended": 0, "n_retried": 3, "n_read_again": 2},
+            "appended      0 rows; of 3 failed sources, 2 were read now",
+        ),
         ({"n_appended": None}, None),
         ({}, None),
     ],
-    ids=["nothing", "a row", "a new cube", "a ranking"],
+    ids=["nothing", "a row", "rows again", "a new cube", "a ranking"],
 )
 def test_status_says_how_many_rows_an_append_has_added(
     result: dict[str, Any], said: str | None, api: FakeApi, capsys: pytest.CaptureFixture[str]

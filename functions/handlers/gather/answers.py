@@ -58,8 +58,14 @@ class Result(TypedDict):
     n_appended: Count | None
     """Rows that an append added: 0 if the cube had all sources; null for a new cube."""
 
+    n_retried: Count
+    """Sources of earlier rows that this append has tried again, because they could not be read before."""
+
+    n_read_again: Count
+    """How many of them it has read."""
+
     n_recovered: Count
-    """Sources that could not be read at first, and that a later append has read."""
+    """Sources of the whole cube that could not be read at first, and that a later append has read."""
 
     wall_s: Amount
     fetched_nbytes: Count

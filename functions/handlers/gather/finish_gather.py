@@ -104,6 +104,8 @@ async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tupl
         deployment,
         log=logger,
         n_appended=None if plan.append.is_first else plan.n_rows - plan.first_row,
+        n_retried=plan.append.n_again,
+        n_read_again=report.n_recovered - sum(each.n_recovered for each in plan.append.versions),
         has_report=plan.has_report,
     )
     _, result = await asyncio.gather(leave(deployment.register, execution), publishing)

@@ -20,6 +20,8 @@ async def publish_result(
     *,
     log: Log,
     n_appended: int | None = None,
+    n_retried: int = 0,
+    n_read_again: int = 0,
     has_report: bool = True,
 ) -> "Result":
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
@@ -34,7 +36,16 @@ async def publish_result(
         written = await write_report(
             cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
         )
-    return _describe_result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
+    return _describe_result(
+        report,
+        gather,
+        deployment,
+        written,
+        n_appended=n_appended,
+        n_retried=n_retried,
+        n_read_again=n_read_again,
+        has_report=has_report,
+    )
 
 
 async def look_up_result(
@@ -63,6 +74,8 @@ def _describe_result(
     *,
     n_appended: int | None,
     has_report: bool,
+    n_retried: int = 0,
+    n_read_again: int = 0,
 ) -> "Result":
     cube = deployment.settings.cube_href(gather)
     return {
@@ -76,6 +89,8 @@ def _describe_result(
         "status": report.status_counts,
         "shape": list(report.shape),
         "n_appended": n_appended,
+        "n_retried": n_retried,
+        "n_read_again": n_read_again,
         "n_recovered": report.n_recovered,
         "wall_s": report.wall_s,
         "fetched_nbytes": report.fetched_nbytes,

@@ -121,10 +121,10 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "cube", document["cube"]
     yield from _parts(document)
     yield from _lines(document.get("result") or {})
-    n_appended = (document.get("result") or {}).get("n_appended")  # a ranking, and a new cube, has none
-    if n_appended is not None:
-        yield "appended", counted(n_appended, "row") if n_appended else NOTHING_APPENDED
-    if n_appended != 0 and (usd := usd_text(document)):  # without rows, it would be that of an earlier gather
+    appended = _appended(document.get("result") or {})
+    if appended is not None:
+        yield "appended", appended
+    if appended != NOTHING_APPENDED and (usd := usd_text(document)):  # else it is that of an earlier gather
         basis = (
             document["usd"]["basis"] if isinstance(document["usd"], Mapping) else "list prices; not a bill"
         )
@@ -160,6 +160,18 @@ def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "files", sources_text(document["sources"])
     if document.get("scenes"):
         yield "scenes", scenes_text(document)
+
+
+def _appended(result: Mapping[str, Any]) -> str | None:
+    """Return what an append to a cube has added and read again. A ranking, and a new cube, has no append."""
+    n_appended, n_retried = result.get("n_appended"), result.get("n_retried", 0)
+    if n_appended is None:
+        return None
+    if n_appended == n_retried == 0:
+        return NOTHING_APPENDED
+    said = counted(n_appended, "row")
+    tried = counted(n_retried, "failed source")
+    return f"{said}; of {tried}, {result['n_read_again']:,} were read now" if n_retried else said
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

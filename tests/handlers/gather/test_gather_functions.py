@@ -442,6 +442,24 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     assert planned["verdict"] == "planned"
 
 
+def test_append_tells_how_many_failed_sources_it_has_read_again(machine: StateMachine) -> None:
+    """It adds no row, and it is not nothing: the bytes of two files have come since."""
+    hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT[:4]]
+    late = ["late-b.TIF", "late-c.TIF"]
+    hrefs += [f"s3://sources/landsat/{name}" for name in late]
+    first = machine.run(REQUEST | {"sources": hrefs, "output": IN_SHARDS | {"name": "late"}})
+    try:
+        machine.s3.put_object(Bucket="sources", Key=f"landsat/{late[0]}", Body=LANDSAT[4].read_bytes())
+        append = {"window": REQUEST["window"], "output": {"append_to": "late"}, "sources": hrefs}
+        result = machine.run(append)
+    finally:
+        machine.s3.delete_object(Bucket="sources", Key=f"landsat/{late[0]}")
+
+    told = ("n_appended", "n_retried", "n_read_again", "n_recovered")
+    assert [first[name] for name in told] == [None, 0, 0, 0]
+    assert [result[name] for name in told] == [0, 2, 1, 1]
+
+
 def test_map_bears_a_whole_percentage_and_finish_judges_exactly(machine: StateMachine) -> None:
     """AWS documents the map's tolerance as an integer. One bad shard of ten may not stop the others."""
     for share, exact, whole in ((0, 0, 10), (0.007, 0.7, 10), (0.251, 25.1, 26)):

@@ -238,7 +238,8 @@ def _usd(
         counted = "what the report counts" + (
             "" if n_appended is None else " of the whole cube, with all of its appends"
         )
-        so_far = None if n_appended == 0 else result.get("usd")
+        is_earlier = n_appended == 0 and not result.get("n_retried")
+        so_far = None if is_earlier else result.get("usd")
         return {"planned": planned, "so_far": so_far, "basis": f"{counted}, at list prices; not a bill"}
     if planned is None:
         return {"planned": None, "so_far": None, "basis": "no plan, no price"}
