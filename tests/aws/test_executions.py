@@ -381,6 +381,18 @@ def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> Non
     assert found["usd"] == {"planned": None, "so_far": None, "basis": "no plan, no price"}
 
 
+@pytest.mark.parametrize(("status", "n_said"), [("RUNNING", 1), ("ABORTED", 0)])
+def test_status_of_an_append_that_waits_says_for_what(status: str, n_said: int) -> None:
+    """It has no plan yet, and no shards. When it has ended, it waits no more."""
+    machine = FakeStepFunctions()
+    machine.add(status=status)
+
+    found = gathers(machine, summary={"is_waiting": True}).status(NAME)
+
+    waits = "another append to this cube is at work; this one goes on by itself when that one is done"
+    assert (found["warnings"], found["shards"], found["sources"]) == ([waits] * n_said, None, None)
+
+
 def test_status_counts_shards_where_the_map_run_counts_children_of_several() -> None:
     """Ten shards for two workers are children of 4, 3, 1, 1 and 1 shards.
 

@@ -612,12 +612,21 @@ def test_watch_says_when_it_is_before_and_after_the_shards(
 ) -> None:
     """The output says when the gather plans and when it makes the report."""
     planning = document() | {"shards": None, "sources": None, "usd": {"planned": None, "so_far": None}}
-    api.on(f"GET /v1/gathers/{ID}", planning, document(done=4, running=3), document(done=10), succeeded())
+    planning["warnings"] = []
+    waiting = planning | {"warnings": ["another append"]}
+    api.on(
+        f"GET /v1/gathers/{ID}",
+        planning,
+        waiting,
+        document(done=4, running=3),
+        document(done=10),
+        succeeded(),
+    )
 
     run("watch", ID)
 
     said = [line.partition(" (")[0].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
-    assert said == ["planning", "running", "finishing", "succeeded"]
+    assert said == ["planning", "waiting for another append", "running", "finishing", "succeeded"]
 
 
 def test_watch_quietly_shows_the_end_only(

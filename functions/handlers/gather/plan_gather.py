@@ -155,6 +155,13 @@ class Planner(Struct, frozen=True):
         await self.deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
         return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
 
+    async def waiting(self, why: AppendRunningError, *, execution: str) -> dict[str, Any]:
+        """Return the verdict where another append is at work. The status of the execution says so."""
+        told = json.dumps({"is_waiting": True}).encode()
+        await self.deployment.summaries.put(summary_key(execution), told)
+        wait_s = random.randint(*_WAIT_S)  # noqa: S311 # no secret
+        return {"verdict": "waiting", "wait_s": wait_s, "cause": str(why)}
+
     async def _verdict(
         self,
         plan: CubePlan,
@@ -288,8 +295,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         else:
             verdict = refuse(error, metrics)
     except AppendRunningError as error:
-        wait_s = random.randint(*_WAIT_S)  # noqa: S311 # no secret
-        verdict = {"verdict": "waiting", "wait_s": wait_s, "cause": str(error)}
+        verdict = deployment.run(planner.waiting(error, execution=execution))
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = refuse(error, metrics)
     except TimeoutError as error:

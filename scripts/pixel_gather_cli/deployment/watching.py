@@ -218,7 +218,7 @@ def phase_text(document: Mapping[str, Any]) -> str:
     if document.get("scenes"):
         return f"round {document['round']}"
     if not shards:
-        return "planning"
+        return "waiting for another append" if document.get("warnings") else "planning"
     return "finishing" if shards["succeeded"] == shards["total"] else state_text(document)
 
 

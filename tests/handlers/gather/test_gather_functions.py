@@ -431,6 +431,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     machine.run(REQUEST | {"sources": hrefs[:4], "output": IN_SHARDS | {"name": "grows"}})
     at_work = machine.planned(append | {"sources": hrefs[4:6]}, execution="one")
     waiting = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
+    summary = _json(machine.s3, "control", "summaries/other.json")
     for item in machine.items(at_work):
         machine.fill(at_work, item, limit_s=60)
     machine.finished(at_work)
@@ -439,6 +440,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     assert waiting["verdict"] == "waiting"
     assert 15 <= waiting["wait_s"] <= 45
     assert "another append" in waiting["cause"]
+    assert summary == {"is_waiting": True}
     assert planned["verdict"] == "planned"
 
 

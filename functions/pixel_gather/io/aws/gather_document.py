@@ -39,6 +39,8 @@ _ENDS: Final = {
     ),
 }
 
+_WAITS: Final = "another append to this cube is at work; this one goes on by itself when that one is done"
+
 _PARTS: Final = {"gather": "shards", "table": "scenes"}
 """What each kind of execution is made of."""
 
@@ -87,7 +89,7 @@ def status_document(
         "error": error_of(found),
         "failures": describe_failures(failed_children),
         "result": result,
-        "warnings": list(summary.get("warnings", ())),
+        "warnings": list(summary.get("warnings", _waits(found, summary))),
     }
     document["links"] |= _links(found, document["links"]["self"], cube, result)
     return document
@@ -154,6 +156,12 @@ def _said_of_error(name: str, error: str, kind: str) -> str | None:
             f"{_PARTS[kind]} that are missing, or with limits.failed_shards so high that they may be lost"
         )
     return None
+
+
+def _waits(found: Mapping[str, Any], summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a gather without a plan waits for. One that has ended may have waited before."""
+    is_waiting = summary.get("is_waiting", False) and STATES[found["status"]] == "running"
+    return (_WAITS,) if is_waiting else ()
 
 
 def _result_or_none(found: Mapping[str, Any]) -> dict[str, Any] | None:
