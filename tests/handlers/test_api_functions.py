@@ -569,6 +569,30 @@ def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
     assert told == ["at most 500: the deployment's max_workers", "at most 3: the request's limits.workers"]
 
 
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({"sources": "s3://sources/no.csv", "window": "centre"}, "sources.list"),
+        ({"sources": "s3://sources/lists/no.txt.gz", "window": "centre"}, "sources.list"),
+        (
+            {
+                "sources": ["s3://sources/a.tif"],
+                "windows": {"table": "s3://sources/no.csv", "size": [16, 12], "crs": "EPSG:32618"},
+            },
+            "windows.table",
+        ),
+    ],
+)
+def test_plans_of_a_file_that_is_not_there_name_the_field(
+    request_: dict[str, Any], field: str, dry_run: Api
+) -> None:
+    """And not the file alone: a program looks for the field of its request."""
+    code, problem = dry_run.ask("POST", "/plans", body=request_)
+
+    assert (code, problem["field"]) == (422, field), problem
+    assert "cannot be read: " in problem["detail"]
+
+
 def test_plans_of_a_catalog_that_is_not_there_name_it(dry_run: Api) -> None:
     """Another try would not help, so the problem is the request's."""
     catalog = {"file": "s3://sources/nosuch.parquet", "assets": ["red"], "area": "all"}

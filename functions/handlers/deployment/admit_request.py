@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from copy import replace
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -140,8 +140,24 @@ def _open_chips(windows: WindowsRequest, deployment: Deployment) -> Chips:
     from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
 
     href = check_list(windows.table, deployment.settings, field=TABLE_FIELD)
-    name, file = open_list_file(href, objects=deployment.objects, what="table of chips")
-    return read_chips(file, name=name, windows=windows)
+    with naming_field(TABLE_FIELD, of=href):
+        name, file = open_list_file(href, objects=deployment.objects, what="table of chips")
+        return read_chips(file, name=name, windows=windows)
+
+
+@contextmanager
+def naming_field(field: str, *, of: str | None) -> Iterator[None]:
+    """Let an error of a whole file name the field of the request that has its address ``of``.
+
+    Programs that read an answer of the API look for a field. An error of one line still names the line.
+    """
+    try:
+        yield
+    except RequestError as error:
+        name = (of or "").rpartition("/")[2]
+        if error.field not in (name, name.removesuffix(".gz")):
+            raise
+        raise RequestError(error.message, field=field) from error
 
 
 def _learn(
@@ -170,14 +186,15 @@ def _name_sources(
         check=check,
         keeps=keeps,
     )
-    return named_sources(
-        request.sources,
-        objects=deployment.objects,
-        policy=source_policy(settings),
-        list_policy=list_policy(settings),
-        find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
-        check=check,
-    )
+    with naming_field("sources.list", of=request.sources.list):
+        return named_sources(
+            request.sources,
+            objects=deployment.objects,
+            policy=source_policy(settings),
+            list_policy=list_policy(settings),
+            find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
+            check=check,
+        )
 
 
 def _blame_own_catalog(error: RequestError, request: GatherRequest, settings: Settings) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from handlers.deployment.admit_request import open_table
+from handlers.deployment.admit_request import naming_field, open_table
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import CommittedTables
 from handlers.tables.table_request import AdmittedTable
@@ -167,8 +167,9 @@ def access_of(deployment: Deployment, reader: LevelReader, bands: tuple[str, ...
 def _features(asked: AdmittedTable, deployment: Deployment) -> Features:
     given, columns = asked.request.features, asked.request.columns
     if isinstance(given, str):
-        name, file = open_list_file(given, objects=deployment.objects, what="file of features")
-        features = read_features(file, name=name, columns=columns)
+        with naming_field(asked.kind.about["kind"], of=given):
+            name, file = open_list_file(given, objects=deployment.objects, what="file of features")
+            features = read_features(file, name=name, columns=columns)
     else:
         features = given_features(given, columns=columns)
     if len(features) > MOST_FEATURES:

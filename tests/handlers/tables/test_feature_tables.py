@@ -247,6 +247,8 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
         ({"limits": {"eur": 1}}, "limits.eur", "no such field; it takes seconds, usd"),
         ({"id": "name"}, "id", "no column name"),
         ({"sources": ["s3://sources/gone.tif"]}, "sources", ""),
+        ({"sources": "s3://sources/gone.csv"}, "sources.list", "the list cannot be read"),
+        ({"points": "s3://sources/gone.csv"}, "points", "the file of features cannot be read"),
     ],
     ids=str,
 )
