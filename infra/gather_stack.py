@@ -141,6 +141,8 @@ class GatherStack(Stack):
             "LostTicksArn": schedules.lost_ticks.queue_arn,
             "TickFunctionArn": functions.tick.function.function_arn,
             "CatalogHosts": ",".join(settings.catalog_hosts) or "none",
+            "HttpsHosts": ",".join(settings.https_hosts) or "none",
+            "SourceBuckets": ",".join(each.name for each in settings.source_buckets) or "none",
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -42,6 +42,10 @@ def scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         "ScheduleRoleArn": ROLE,
         "LostTicksArn": LOST,
         "CatalogHosts": "stac.example.org,other.example.org:8443",
+        "HttpsHosts": "none",
+        "SourceBuckets": "bucket,scenes",
+        "ControlBucket": "control",
+        "ArrayBucket": "arrays",
     }
     template = {
         "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
@@ -102,7 +106,7 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
 
 def test_schedule_of_a_table_is_added(scheduler: Any, tmp_path: Path) -> None:
     """The file is the body of POST /tables; other options have no place in it."""
-    body = {"zones": "s3://b/fields.geojson", "by": "ndvi", "sources": {"catalog": {}}}
+    body = {"zones": "s3://bucket/fields.geojson", "by": "ndvi", "sources": {"catalog": {}}}
     (tmp_path / "table.yaml").write_text(yaml.safe_dump(body))
     arguments = ("add", "fields", "table.yaml", "--every", "rate(5 days)", "--append-to", "ndvi")
     run(*arguments)
@@ -133,6 +137,15 @@ REFUSED = {
     ): "c.org is not allowed here",
     ("add", "other", "cmr.yaml", *DAILY[1:]): "request.sources.stac.cmr: the host cmr.earthdata",
     ("add", "other", "table.yaml", *DAILY[1:]): "request.sources.stac.api: the host c.org",
+    ("add", "other", *DAILY, "--append-to", "s3://arrays/cubes/b.zarr"): "--append-to: it is 's3://arrays",
+    (
+        "add",
+        "other",
+        "foreign.yaml",
+        *DAILY[1:],
+    ): "request.sources.catalog.file: the bucket other is not allowed",
+    ("add", "other", "local.yaml", *DAILY[1:]): "request.sources.stac.items: 'items.json' has no folder",
+    ("add", "other", "web.yaml", *DAILY[1:]): "request.zones: the host c.org is not allowed here",
     ("remove", "of-the-stack"): "comes from the stack's settings",
     ("remove", "nobody"): "there is no schedule nobody",
     ("list", "--stack", "Nobody"): "there is no stack Nobody",
@@ -151,9 +164,20 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         },
         "table": {
             "sources": {"stac": {"api": "https://c.org/v1"}},
-            "zones": "s3://b/f.geojson",
+            "zones": "s3://bucket/f.geojson",
             "append_to": "b",
         },
+        "foreign": {
+            "sources": {"catalog": {"file": "s3://other/all.parquet", "assets": ["red"]}},
+            "window": REQUEST["window"],
+            "output": {"append_to": "b"},
+        },
+        "local": {
+            "sources": {"stac": {"items": "items.json", "assets": ["red"]}},
+            "window": REQUEST["window"],
+            "output": {"append_to": "b"},
+        },
+        "web": {"sources": {"catalog": {}}, "zones": "https://c.org/f.geojson", "append_to": "b"},
     }
     for name, request in requests.items():
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(request))

@@ -122,6 +122,8 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "ScheduleRoleArn",
         "TickFunctionArn",
         "CatalogHosts",
+        "HttpsHosts",
+        "SourceBuckets",
     }
 
 

@@ -37,8 +37,8 @@ def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
     ):
         schedule().check_new(frozenset({"none"}))
 
-    own = {"catalog": {"file": "s3://b/c.parquet", "assets": ["red"]}, "stac": None}
-    items = {"stac": {"items": "s3://b/items.json", "api": None, "assets": ["red"]}}
+    own = {"catalog": {"file": "s3://bucket/c.parquet", "assets": ["red"]}, "stac": None}
+    items = {"stac": {"items": "s3://bucket/items.json", "api": None, "assets": ["red"]}}
     for sources in (own, items):
         schedule(request=REQUEST | {"sources": sources}).check_new(frozenset())
 

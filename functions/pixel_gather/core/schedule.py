@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import HrefPolicy, checked_href
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.web_address import check_deployed_search
 from pixel_gather.core.time_range import (
@@ -43,6 +44,16 @@ LONGEST_DELAY_S: Final = 3600
 
 TABLES: Final = ("points", "zones")
 """Kinds of tables. A request that names one of them is of a table."""
+
+_ON_AWS: Final = HrefPolicy(schemes=frozenset({"s3", "https"}))
+_FILES: Final = (
+    "sources.catalog.file",
+    "sources.stac.items",
+    "windows.table",
+    "index",
+    *TABLES,
+)
+"""Fields of a request that may be the address of a file, which every tick reads."""
 
 _MOST_OVERLAP_DAYS: Final = 3650
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
@@ -114,7 +125,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         if self.table is not None:
             self._check_table()
             return
-        checked = parse_request(self._for_new_cube(self.request))
+        checked = self._checked()
         if not checked.sources.are_searched:
             raise RequestError(
                 "a schedule searches for scenes: give sources.stac or sources.catalog",
@@ -124,6 +135,19 @@ class Schedule(Struct, frozen=True, kw_only=True):
             raise RequestError("name a file of items", field="request.sources.stac.items")
         self._own_times(self.request)
         _check_periods(checked)
+
+    def _checked(self) -> GatherRequest:
+        try:
+            return parse_request(self._for_new_cube(self.request))
+        except RequestError as error:
+            if error.field != "output.name":
+                raise
+            raise RequestError(
+                f"it is {self.cube[:80]!r}; write the name of a cube of this deployment: 1 to 60 letters, "
+                "digits, dots, hyphens and underscores, no folder and no address",
+                field="request.output.append_to",
+                also_wrong=error.also_wrong,
+            ) from error
 
     def _check_table(self) -> None:
         """Refuse a table without a name or a search. The rest is checked at the tick, with the features."""
@@ -157,18 +181,19 @@ class Schedule(Struct, frozen=True, kw_only=True):
             raise RequestError("name the cube that grows", field="request.output.append_to")
         return named.removesuffix(".zarr")
 
-    def check_new(self, hosts: frozenset[str]) -> None:
+    def check_new(self, hosts: frozenset[str], *, files: HrefPolicy = _ON_AWS) -> None:
         """Refuse what would fail later, before a schedule is added.
 
-        That is a cron expression that EventBridge Scheduler does not take, and a search that the deployment
-        would not make. A schedule that is there is not asked again.
+        That is a cron expression that EventBridge Scheduler does not take, a search that the deployment would
+        not make, and a file that it would not read. A schedule that is there is not asked again.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
+            files: Which files the deployment may read, where that is known.
 
         Raises:
             RequestError: The expression is wrong, the host is not one of these, or the address has a query,
-                which may hold a key. The message names the field.
+                which may hold a key; or a file lies elsewhere. The message names the field.
         """
         if (wrong := _wrong_in_cron(self.every)) is not None:
             raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
@@ -180,6 +205,12 @@ class Schedule(Struct, frozen=True, kw_only=True):
             hosts=hosts,
             field="request.sources.stac",
         )
+        for field in _FILES:
+            place: Any = self.request
+            for name in field.split("."):
+                place = place.get(name) if isinstance(place, Mapping) else None
+            if isinstance(place, str):
+                checked_href(place, f"request.{field}", policy=files)
 
     def event(self, tick: str = SCHEDULED_TIME) -> dict[str, Any]:
         """Return what the function of ticks is called with.

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import DeploymentError, RequestError
 from pixel_gather.core.extras import check_extra
+from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
@@ -58,7 +59,7 @@ class DeployedSchedules:
 
         Raises:
             RequestError: One of this name or for this cube is there, the request is too large, or the
-                deployment would not make its search.
+                deployment would not make its search, or read its files.
             DeploymentError: There is no such stack.
         """
         content = json.dumps(schedule.event())
@@ -67,7 +68,13 @@ class DeployedSchedules:
                 f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
                 field="request",
             )
-        schedule.check_new(frozenset(self._output("CatalogHosts").split(",")))
+        own = (self._output("ControlBucket"), self._output("ArrayBucket"))
+        files = HrefPolicy(
+            schemes=frozenset({"s3", "https"}),
+            buckets=self._names("SourceBuckets").union(own),
+            hosts=self._names("HttpsHosts"),
+        )
+        schedule.check_new(self._names("CatalogHosts"), files=files)
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(
@@ -124,6 +131,10 @@ class DeployedSchedules:
             )
         with aws_errors_in_words():
             self._scheduler.delete_schedule(GroupName=self._output("ScheduleGroup"), Name=name)
+
+    def _names(self, output: str) -> frozenset[str]:
+        """Return the names that an output holds; none of them is called ``none``."""
+        return frozenset(self._output(output).split(",")) - {"none"}
 
     def _output(self, name: str) -> str:
         return self._account.stack_output(self._stack, name)
