@@ -17,7 +17,8 @@ def grant_data(functions: Functions, buckets: Buckets, sources: Sequence[SourceB
     # Submit sees whether a list is there. Callers put it by presigned URLs.
     _grant(functions.submit, get=[lists], put=[lists])
     # A redrive passes no plan, so status looks whether all is halted.
-    _grant(functions.status, get=[buckets.summaries, buckets.halted], put=[buckets.cancelled])
+    _grant(functions.status, get=[buckets.summaries, buckets.halted, buckets.roots], put=[buckets.cancelled])
+    _grant(functions.status, list_=[cubes])  # it sees whether a cube was removed
     # Tick sees when the last row was taken. Without the right to list, S3 answers 403 for what is not there.
     _grant(functions.tick, get=[buckets.roots, buckets.times, buckets.table_results], list_=[cubes])
 

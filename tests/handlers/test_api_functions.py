@@ -49,6 +49,7 @@ class FakeExecutions:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     links_from: str = ""
+    result: dict[str, Any] | None = None
 
     def __replace__(self, *, links_from: str) -> "FakeExecutions":
         """Return the same with another base of links."""
@@ -65,7 +66,7 @@ class FakeExecutions:
     def status(self, id_: str) -> dict[str, Any]:
         """Describe a gather."""
         self._called("status", id_)
-        return self._line(id_)
+        return self._line(id_) | {"result": self.result}
 
     def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
         """List one gather."""
@@ -389,6 +390,21 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
     )
     code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
     assert (code, problem["field"]) == (422, "limit")
+
+
+def test_status_of_a_gather_whose_cube_was_removed_says_so(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a table. Another program would look for pixels that are not there."""
+    key = {"Bucket": "cubes", "Key": "out/gone.zarr/zarr.json"}
+    with cold_start(monkeypatch, "status") as module:
+        api = _api(module, s3)
+        api.executions.result = {"cube": "s3://cubes/out/gone.zarr"}
+        s3.put_object(**key, Body=b"{}")
+        there_code, _ = api.ask("GET", "/gathers/abc")
+        s3.delete_object(**key)
+        code, problem = api.ask("GET", "/gathers/abc")
+
+    assert (there_code, code) == (200, 404)
+    assert problem["detail"].startswith("the cube of abc was removed (s3://cubes/out/gone.zarr): to make")
 
 
 def test_parameters_that_a_route_does_not_have_are_refused(status: Api) -> None:

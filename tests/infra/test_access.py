@@ -93,7 +93,8 @@ RIGHTS = {
     | put("<control>/lists/*")
     | operate("DescribeExecution"),
     "status": OWN_LOG
-    | read("<control>/summaries/*", "<control>/pace/halted.json")
+    | read("<control>/summaries/*", "<control>/pace/halted.json", "<arrays>/cubes/*.zarr/zarr.json")
+    | {("s3:ListBucket", "<arrays> cubes/*")}
     | {("states:ListExecutions", "<machine>")}
     | put("<control>/cancelled/*")
     | see_children("machine")

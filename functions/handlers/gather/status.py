@@ -1,18 +1,25 @@
 """Lambda entry point: lists, describes, stops and redrives gathers, and serves the OpenAPI document."""
 
 import json
+from collections.abc import Mapping
 from copy import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
 from handlers.api.resolver import Resolver, api_address, handler_of, limit_workers, list_page
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
+from pixel_gather.core.errors import GatherNotFoundError
+from pixel_gather.io.aws.aws_errors import code_of
 from pixel_gather.io.aws.executions import Executions
+
+_ROOT_KEY: Final = "zarr.json"
+"""As `pixel_gather.core.stores.ROOT_KEY`, whose module loads NumPy."""
 
 _OPENAPI: Final = Path(__file__).parents[1] / "api" / "openapi.json"
 """`infra.bundle.bundle` adds it to the package. Making it takes pydantic, which is not loaded here."""
@@ -31,7 +38,10 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
 
     @app.serve("getGather")
     def status(id_: str) -> dict[str, Any]:
-        return gathers().status(id_)
+        document = gathers().status(id_)
+        if document.get("result") is not None:
+            _check_there(document, plane.s3)
+        return document
 
     @app.serve("stopGather")
     def stop(id_: str) -> dict[str, Any]:
@@ -52,6 +62,25 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
         return document | {"servers": [{"url": server or "/"}]}
 
     return app
+
+
+def _check_there(document: Mapping[str, Any], s3: Any) -> None:
+    """Raise an error if the cube that a gather has completed was removed.
+
+    Raises:
+        GatherNotFoundError: It was. Only S3's word that nothing is there counts.
+    """
+    cube = document["result"]["cube"]
+    bucket, _, key = f"{cube}/{_ROOT_KEY}".removeprefix("s3://").partition("/")
+    try:
+        s3.head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if code_of(error) not in ("404", "NoSuchKey"):
+            return
+        raise GatherNotFoundError(
+            f"the cube of {document['id']} was removed ({cube}): to make it anew, submit the request of its "
+            "first gather with force (--force)"
+        ) from error
 
 
 logger = Logger()
