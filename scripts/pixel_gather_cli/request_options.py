@@ -641,7 +641,10 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise _no_request("this is no text: a REQUEST is written in YAML or JSON", file) from error
     except OSError as error:
-        raise _no_request(f"the request cannot be read: {error.strerror or error}", file) from error
+        is_a_name = isinstance(error, FileNotFoundError) and not Path(file).suffix and "/" not in file
+        aws = f"; REQUEST is a file, and pixel-gather status {file} shows a gather on AWS"
+        said = f"the request cannot be read: {error.strerror or error}{aws if is_a_name else ''}"
+        raise _no_request(said, file) from error
     except yaml.constructor.ConstructorError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1})" if mark is not None else ""

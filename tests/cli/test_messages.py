@@ -104,6 +104,22 @@ def test_drill_shows_what_differs_in_a_narrow_terminal(tmp_path: Path) -> None:
     assert [line for line in table if "2024-01-02.tif" in line]
 
 
+@pytest.mark.parametrize("command", ["versions", "retry"])
+def test_the_name_of_a_gather_on_aws_is_no_cube_here(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error says what to write instead. A path cannot be meant so."""
+    monkeypatch.chdir(tmp_path)
+    assert run(command, "bolzano") == 2
+    of_name = capsys.readouterr().err
+    assert run(command, "./a/b") == 2
+    of_path = capsys.readouterr().err
+
+    assert "write the cube's address, s3://..., which pixel-gather status ID prints" in of_name
+    assert "no cube is there" in of_path
+    assert "pixel-gather status" not in of_path
+
+
 def test_forget_asks_before_it_takes_everything(
     cube: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

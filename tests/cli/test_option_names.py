@@ -40,6 +40,10 @@ _WRONG = {
     "plan a.tif": "a.tif: this is an image, not a REQUEST: write its name into a file",
     "plan s3://b/r.json": "s3://b/r.json: a REQUEST is a file on this machine: copy it here first",
     "plan .": ".: this is a folder, not a REQUEST: write --prefix . to read the files in it",
+    "plan bolzano": (
+        "bolzano: the request cannot be read: No such file or directory; REQUEST is a file, and pixel-gather "
+        "status bolzano shows a gather on AWS"
+    ),
     "plan missing.json": "missing.json: the request cannot be read: No such file or directory",
     "export cube.zarr --to s3://b/x.csv": "--to: an export is a file on this machine",
     "run request.json --to x": "window.pixels: ",

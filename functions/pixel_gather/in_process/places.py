@@ -68,7 +68,11 @@ def open_existing(
     href = check_place(cube, field="cube")
     place = show_place(href)
     if "://" not in place and not Path(place).is_dir():
-        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
+        aws = "; of a gather on AWS, write the cube's address, s3://..., which pixel-gather status ID prints"
+        is_a_name = Path(place).name == str(cube)
+        raise StoreError(
+            f"{place}: no cube is there; name the folder that a gather has written{aws if is_a_name else ''}"
+        )
     return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
 
 
