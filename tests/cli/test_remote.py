@@ -1183,6 +1183,31 @@ def table_of_points(status: str = "SUCCEEDED") -> dict[str, Any]:
     return ranking(status, output=json.dumps(result))
 
 
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"appended": 3, "read": 4}, ["appended      3 images; 4 images read"]),
+        ({"appended": 0, "read": 1}, ["appended      0 images; 1 image read"]),
+        ({"appended": 0, "read": 0}, ["appended      nothing: no image near a feature is new"]),
+        ({"appended": None, "read": 4}, []),
+        ({}, []),
+    ],
+    ids=["images", "read again", "nothing", "made", "made before"],
+)
+def test_status_says_what_an_append_has_added_to_a_table(
+    result: dict[str, Any], said: list[str], api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its other figures are those of the whole table."""
+    document = table_of_points()
+    document["result"] |= result
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    api.on(f"GET /v1/tables/{ID}", document)
+
+    assert run("status", ID) == 0
+
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("appended")] == said
+
+
 def test_points_by_a_deployment_are_priced_and_made(
     api: FakeApi, pauses: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

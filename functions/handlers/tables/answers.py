@@ -227,8 +227,11 @@ class TableResult(TypedDict, total=False):
     version: int
     """Of the table: how often images were added, and 1."""
 
+    appended: int | None
+    """Images that this job has added to a table that was there; null if it has made the table."""
+
     read: int
-    """Images that this job has read."""
+    """Images that this job has read. Those that could not be read before are among them."""
 
     last: str | None
     """Time of the last image."""

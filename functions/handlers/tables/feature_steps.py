@@ -91,7 +91,7 @@ class FeatureSteps(Struct, frozen=True):
         """
         if asked.append_to is None:
             return None
-        told = {"notes": [str(why)], "read": 0, "requests": 0, "bytes": 0, "usd": 0.0}
+        told = {"notes": [str(why)], "appended": 0, "read": 0, "requests": 0, "bytes": 0, "usd": 0.0}
         committed = await CommittedTables(self.deployment).find(asked.append_to)
         if committed is not None:
             return {**committed.result, **told}
@@ -275,7 +275,7 @@ class FeatureSteps(Struct, frozen=True):
                 (there := own / "base").mkdir()
                 base = await tables.load(committed, there, with_lines=True)
                 if not base.gains(parts.records.values()):
-                    return {**committed.result, "notes": state.notes} | told
+                    return {**committed.result, "notes": state.notes, "appended": 0} | told
             path, version = own / TABLE_KEY, 1 if committed is None else committed.version + 1
             about, of_features = {**state.about, "appends": version - 1}, side_path(path, "features")
             if base is None:
@@ -308,6 +308,7 @@ class FeatureSteps(Struct, frozen=True):
                 "name": table,
                 "version": version,
                 "scenes": state.n_images if base is None else written.n_images,
+                "appended": None if base is None else written.n_images - len(base.records),
                 "failed": written.n_failed,
                 "lines": written.n_lines,
                 "statuses": dict(written.n_by_status),

@@ -121,6 +121,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "cube", document["cube"]
     yield from _parts(document)
     yield from _lines(document.get("result") or {})
+    yield from _added_images(document.get("result") or {})
     appended = _appended(document.get("result") or {})
     if appended is not None:
         yield "appended", appended
@@ -172,6 +173,17 @@ def _appended(result: Mapping[str, Any]) -> str | None:
     said = counted(n_appended, "row")
     tried = counted(n_retried, "failed source")
     return f"{said}; of {tried}, {result['n_read_again']:,} were read now" if n_retried else said
+
+
+def _added_images(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what an append to a table of points or zones has added and read."""
+    n_added, n_read = result.get("appended"), result.get("read", 0)
+    if n_added is None:
+        return
+    if n_added == n_read == 0:
+        yield "appended", "nothing: no image near a feature is new"
+    else:
+        yield "appended", f"{counted(n_added, 'image')}; {counted(n_read, 'image')} read"
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

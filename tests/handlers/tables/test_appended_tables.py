@@ -62,6 +62,7 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     results = [each["result"] for each in (first, second, third)]
     assert [each["read"] for each in results] == [2, 4, 0]
     assert [each["version"] for each in results] == [1, 2, 2]
+    assert [each["appended"] for each in results] == [None, N - 2, 0]
     assert service.machine.n_children == [2, 4]
     assert lines(service) == at_once(service, tmp_path, *range(N))
     assert service.table(first).num_rows == 2 * 40 + 1
@@ -91,7 +92,8 @@ def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_pat
     service.machine.poison = set()
     document = service.made(appending(service, 2))
 
-    assert (document["result"]["read"], document["result"]["failed"]) == (2, 0)
+    result = document["result"]
+    assert (result["appended"], result["read"], result["failed"]) == (1, 2, 0)
     assert lines(service) == at_once(service, tmp_path, 0, 1, 2)
 
 
