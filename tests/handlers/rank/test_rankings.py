@@ -277,7 +277,7 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
     assert "has spent its budget of the month" in at_once["detail"]
     assert begun["workers"] == 9
     assert (later["verdict"], later["workers"]) == ("planned", 1)
-    assert (other["verdict"], other["error"]) == ("refused", "BudgetError")
+    assert (other["verdict"], other["error"]) == ("refused", "HaltedError")
     assert "has spent its budget of the month" in other["cause"]
 
 
