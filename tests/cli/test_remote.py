@@ -442,10 +442,7 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
     [
         (
             {"n_appended": 0},
-            (
-                "appended      nothing: the cube has all of these sources or chips already; "
-                "pixel-gather versions tells how many failed ones were read"
-            ),
+            "appended      nothing: the cube has all of these sources or chips already",
         ),
         ({"n_appended": 1}, "appended      1 row"),
         (

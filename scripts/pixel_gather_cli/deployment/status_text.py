@@ -9,10 +9,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.deployment import Kind
 
-NOTHING_APPENDED: Final = (
-    "nothing: the cube has all of these sources or chips already; "
-    "pixel-gather versions tells how many failed ones were read"
-)
+NOTHING_APPENDED: Final = "nothing: the cube has all of these sources or chips already"
 _STATES = {"timed_out": "timed out"}
 _PLACES: Final = {
     "table": "table",
