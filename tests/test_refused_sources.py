@@ -206,6 +206,7 @@ def test_a_classified_message_says_no_word_of_gdals_own_machinery(
     assert classify_messages(texts) == (status, says)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [50002, 52546])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
 @pytest.mark.parametrize("n_bands", [1, 2, 3, 4, 5])

@@ -215,6 +215,7 @@ def test_bench_refuses_what_memory_does_not_hold(
     assert "give --first 2 or less" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_bench_that_is_interrupted_says_how_to_go_on(list_file: Path, tmp_path: Path) -> None:
     """Ctrl-C keeps what is finished, and the last line is the command that does the rest."""
     command = [sys.executable, "-m", "pixel_gather_cli", "bench", str(list_file), "--to", str(tmp_path)]

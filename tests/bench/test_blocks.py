@@ -165,6 +165,7 @@ def test_curve_varies_one_thing(sweep: str) -> None:
     assert len(points) >= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("codec", "dtype"), [*product(CODECS, ["float32"]), *product(CODECS[:-1], ["uint16"])]
 )
@@ -429,7 +430,7 @@ def test_command_refuses_with_a_sentence(
     assert isinstance(ran.exception, (SystemExit, GatherError))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("reads_briefly")
 def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

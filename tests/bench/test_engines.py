@@ -152,6 +152,7 @@ def test_warm_up_reads_the_last_source_once_more(server: LoopbackServer) -> None
     assert n_gets == [2, 4]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_fresh_process_does_the_same(engine: EngineName, server: LoopbackServer) -> None:
     """What the suite starts is what is tested above."""

@@ -107,6 +107,7 @@ def digests_of(job: IngestJob) -> tuple[str, str]:
     return xxhash.xxh3_128_hexdigest(CONTENT), xxhash.xxh3_128_hexdigest(parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", ["one-stream", "in-parts", "one-thread", "get-object", "one-by-one", "ahead", "pipe"]
 )

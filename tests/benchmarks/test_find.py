@@ -40,6 +40,7 @@ def test_every_client_has_every_link_of_the_published_box(folder: Path) -> None:
     assert (found.n_errors, found.n_links) == (0, 32 * 1560)
 
 
+@pytest.mark.long
 def test_a_function_by_itself_is_measured(folder: Path) -> None:
     """It searches small boxes, and its memory is that of a process of its own."""
     found = measure_small_boxes(folder)

@@ -108,6 +108,7 @@ def test_limit_fetch_asks_for_the_header_and_the_tile(bench: Bench) -> None:
     )
 
 
+@pytest.mark.long
 def test_late_answers_are_asked_for_again_by_our_reader_alone(bench: Bench) -> None:
     """What is late is fetched twice, and the pixels are right."""
     settings = [replace(setting_of(reader), concurrency=64, n_tiles=64) for reader in (OURS, UNHEDGED)]

@@ -223,7 +223,7 @@ def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.Capt
     assert list_file.read_text() == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> None:
     """``drill`` ends without an error when ``head`` closes the pipe."""
     list_file.write_text(list_file.read_text() * 500)

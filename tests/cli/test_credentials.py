@@ -155,6 +155,7 @@ def test_a_machine_outside_aws_has_no_role(
     assert "no AWS credentials were found: set AWS_PROFILE or sign in" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", _ON_AWS, ids=_name)
 def test_no_credentials_for_a_deployment_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]
@@ -188,7 +189,7 @@ def test_a_profile_that_is_not_there_is_one_sentence(
     assert "The config profile (nope) could not be found: check --profile" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> None:
     """A profile needs boto3. The message says which extra to install."""
     arguments = ["plan", "--sources", words["LIST"], "--tile", "centre", "--profile", "some"]

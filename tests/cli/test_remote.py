@@ -437,6 +437,7 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
     assert json.loads(api.asked[-1].body)["index"] == "s3://control/lists/x.parquet"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("result", "said"),
     [
@@ -1035,6 +1036,7 @@ def test_direct_takes_the_environment_and_an_option_before_it(
     assert "no such state machine" in said
 
 
+@pytest.mark.long
 def test_the_api_is_looked_up_by_the_stacks_name(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

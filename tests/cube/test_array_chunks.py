@@ -27,6 +27,7 @@ def _read(store: Any, name: str = "a") -> Any:
     return zarr.open_array(ObjectStore(store), path=name)
 
 
+@pytest.mark.long
 @given(values=_NUMBERS | _TEXTS, chunk_rows=st.integers(1, 5))
 def test_zarr_reads_what_was_put(values: np.ndarray[Any, Any], chunk_rows: int) -> None:
     """Numbers in any byte order and texts come back, also if the last chunk is not full."""

@@ -94,7 +94,7 @@ def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, L
     assert bits(found) == bits(pixels)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=80)
 @given(
     data=st.data(),

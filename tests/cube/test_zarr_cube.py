@@ -696,7 +696,7 @@ def test_create_tries_again_while_another_put_is_under_way() -> None:
     assert there.objects.keys() == {ROOT_KEY, "band_1/zarr.json"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_create_that_always_conflicts_is_worth_another_try() -> None:
     """The error is a BusyError, which the state machine retries."""
     with serving(ConditionalStore(conflicts=99)) as store, pytest.raises(BusyError, match="run again"):

@@ -52,6 +52,7 @@ def test_the_emulated_store_puts_only_what_is_unchanged(deployment: DeployedStac
     assert s3.get_object(**where)["Body"].read() == b"3"
 
 
+@pytest.mark.long
 def test_appends_through_the_api_are_one_gather_in_process(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ def test_an_append_reads_what_had_failed_in_its_own_row(
     assert verify(first["cube"]).is_same
 
 
+@pytest.mark.long
 def test_a_reduced_cube_grows_and_its_rows_gain(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

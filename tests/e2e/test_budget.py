@@ -41,6 +41,7 @@ def workers(deployment: DeployedStack, id_: str) -> int | None:
     return states.describe_map_run(mapRunArn=runs[0]["mapRunArn"])["maxConcurrency"] if runs else None
 
 
+@pytest.mark.long
 def test_spent_budget_halts_all_until_somebody_resumes(deployment: DeployedStack) -> None:
     """What runs has one worker, under the function's own role. What is submitted is refused in words."""
     id_ = begun(deployment, "budget-running")

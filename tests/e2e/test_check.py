@@ -18,6 +18,7 @@ def checked(deployment: DeployedStack, *options: str) -> CompletedProcess[str]:
     return run_command("check", *options, environment=deployment.environment)
 
 
+@pytest.mark.long
 def test_check_answers_what_only_a_deployment_can_tell(deployment: DeployedStack) -> None:
     """All pixels are right, failures are as assumed, and no figure is passed off as AWS's."""
     done = checked(deployment, "--failures", "--json")

@@ -214,6 +214,7 @@ def test_monthly_medians_through_the_api(
     assert cube["sources_failed"].values.tolist() == [0, 1, 0]
 
 
+@pytest.mark.long
 def test_chips_are_redriven_and_added_to_a_cube_of_the_deployment(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +336,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: flo
     raise AssertionError("no try has failed")
 
 
+@pytest.mark.long
 def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedStack) -> None:
     """A redrive runs only the lost shards again."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "redriven"}}
@@ -352,6 +354,7 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedS
     assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
 
 
+@pytest.mark.long
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
     """If all shards are committed, the next attempt runs no map and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "unfinished"}}

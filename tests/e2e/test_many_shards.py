@@ -291,6 +291,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, index: int) -> No
     raise AssertionError("no try has failed")
 
 
+@pytest.mark.long
 def test_lost_shard_costs_its_own_rows(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +309,7 @@ def test_lost_shard_costs_its_own_rows(
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.long
 def test_shard_that_always_fails_stops_no_other_shard(deployment: DeployedStack, listed: str) -> None:
     """All others are filled. The gather fails by naming the shard, and the same request goes on with it."""
     bad = 3

@@ -83,6 +83,7 @@ def asked(users: Mapping[str, User], function: str, method: str, path: str, give
     return answer["statusCode"], body_of(answer)
 
 
+@pytest.mark.long
 def test_every_option_of_a_request_needs_no_more_than_the_roles(users: dict[str, User]) -> None:
     """Dry run, plan, shard and finish have the rights for each option. A dry run comes first and last.
 
@@ -187,6 +188,7 @@ def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users
         handled(users, "finish_gather", event | {"failed_shards": 0})
 
 
+@pytest.mark.long
 def test_status_changes_the_workers_of_a_gather_that_runs(users: dict[str, User]) -> None:
     """Before its workers have begun, and after its end, it is refused in words."""
     deployment = users["status"].deployment
@@ -226,6 +228,7 @@ def test_functions_of_the_api_need_no_more_than_their_roles(users: dict[str, Use
     assert line["id"] in {each["id"] for each in listed[1]["gathers"]}
 
 
+@pytest.mark.long
 def test_status_and_operators_learn_why_a_worker_failed(users: dict[str, User]) -> None:
     """The children of a Map Run are read with the rights of status, and with those of operators."""
     deployment = users["status"].deployment
@@ -289,6 +292,7 @@ def test_function_of_schedules_needs_no_more_than_its_role(users: dict[str, User
     assert told["execution"].startswith("tick-by-role-"), told
 
 
+@pytest.mark.long
 def test_roles_of_gathers_and_schedules_may_do_nothing_else(users: dict[str, User]) -> None:
     """Each is denied what the next function may do, and nobody removes anything."""
     deployment = users["tick"].deployment

@@ -153,6 +153,7 @@ def test_ticks_make_the_cube_then_append_what_is_new_then_nothing(deployment: De
     assert json.loads(second["input"])["sources"]["stac"]["datetime"].partition("/")[0] != ".."
 
 
+@pytest.mark.long
 def test_ticks_make_a_table_then_append_what_is_new(
     deployment: DeployedStack, scheduler: User, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def kill_from_within() -> None:
         started.wait()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_emulator_that_ends_by_itself_shows_its_log() -> None:
     """If the emulator ends early, the caller gets its log at the latest at the end."""

@@ -70,7 +70,7 @@ BOUND = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", BOUND, ids=lambda case: case.id)
 def test_estimate_names_the_limit_that_binds(case: Bound) -> None:
     """The limit has a name that tells users what to change."""

@@ -115,6 +115,7 @@ def test_simulate_beats_no_limit(
     assert course.worker_s >= n_tasks * (task_s - 0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_workers", [1, 10, 100])
 def test_late_answers_spread_evenly_cost_what_they_do_by_chance(n_workers: int) -> None:
     """The model is within 10 % of the mean of twenty runs with random late GETs."""

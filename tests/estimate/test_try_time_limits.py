@@ -43,7 +43,7 @@ def test_limit_is_never_beyond_what_a_function_may_run() -> None:
     assert limit_of(gb_per_shard=100) == 900
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("n_tasks", [1, 10, 10_000])
 def test_limit_is_of_one_shard_however_many_there_are(n_tasks: int) -> None:
     """The estimate is of the whole gather, but the limit is of one shard."""

@@ -18,7 +18,7 @@ _PATIENCE: Final = 0.4
 _HANGS_S: Final = 3 * _PATIENCE
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("cloud", ["s3", "gs", "az"])
 def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
     """The gather is started again until it ends well, as the one on AWS is."""

@@ -34,6 +34,7 @@ def _contents(place: Place) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files if ".gather" not in path.parts}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_twin_that_goes_on_after_later_appends_writes_nothing(number: int, tmp_path: Path) -> None:
     """It was stopped right before its commit. Another process has completed the work, and an append came."""
@@ -54,6 +55,7 @@ def test_a_twin_that_goes_on_after_later_appends_writes_nothing(number: int, tmp
     place.check(number + 2)
 
 
+@pytest.mark.long
 def test_a_commit_that_was_stopped_under_its_lock_replaces_nothing_newer(tmp_path: Path) -> None:
     """A local folder knows no condition on a PUT. So nobody else commits until the process goes on."""
     place = made_place(tmp_path)
@@ -74,6 +76,7 @@ def test_a_commit_that_was_stopped_under_its_lock_replaces_nothing_newer(tmp_pat
     place.check(3)
 
 
+@pytest.mark.long
 def test_a_cube_grows_while_processes_are_stopped_and_go_on(tmp_path: Path) -> None:
     """A short run of ``scripts/chaos --stops``."""
     told = run(tmp_path, seed=1, n_least=5, n_lists=3)

@@ -24,13 +24,17 @@ from pixel_gather.tables.parts import PartFolder
 from pixel_gather.tables.table_receipt import side_path
 from support.fakes import FakeControl
 
+_SEEDS: Final = (*range(16), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(16, 40)))
+"""Of points, then of zones, eight of each."""
 
-@pytest.mark.parametrize("seed", range(40))  # of points, then of zones, eight of each
+
+@pytest.mark.parametrize("seed", _SEEDS)
 def test_tables_hold_what_their_images_held(seed: int) -> None:
     """`scripts/simulate FIRST STOP tables` runs more."""
     simulate(seed)
 
 
+@pytest.mark.long
 def test_a_seed_is_always_the_same_run() -> None:
     """Otherwise nobody could look at what it has found."""
     first, again = simulate(5), simulate(5)

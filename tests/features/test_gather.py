@@ -94,6 +94,7 @@ def test_a_gather_that_another_one_completes_meanwhile_ends_with_its_cube(
     assert not (to / ".gather").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_done", [1, 2])
 def test_an_append_that_another_one_completes_meanwhile_adds_no_row_twice(
     tmp_path: Path, n_done: int

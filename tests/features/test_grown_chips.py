@@ -181,6 +181,7 @@ def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
     assert len(versions(cube)) == 1
 
 
+@pytest.mark.long
 def test_a_stopped_append_of_chips_goes_on(tmp_path: Path) -> None:
     """The next call reads what the first one has not written. The cube is as if nothing had happened."""
     sources = listed(tmp_path, three_images(tmp_path))
@@ -206,6 +207,7 @@ def test_a_stopped_append_of_chips_goes_on(tmp_path: Path) -> None:
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 def test_many_chips_are_added_to_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Coordinates keep the chunks of the first gather, however many rows are written together."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 256)
@@ -242,6 +244,7 @@ def check_same(cube: Path, whole: Path) -> None:
     assert verify(cube).is_same
 
 
+@pytest.mark.long
 def test_failed_chips_are_tried_again_by_an_append(tmp_path: Path) -> None:
     """Chips of an image that was missing get its pixels, beside new chips. Other images are not opened."""
     files = three_images(tmp_path)
@@ -271,6 +274,7 @@ def test_failed_chips_are_tried_again_by_an_append(tmp_path: Path) -> None:
     assert dict(open_cube(tmp_path / "cube", version=1).sizes)["chip"] == 6
 
 
+@pytest.mark.long
 def test_failed_chips_are_tried_again_without_their_table(tmp_path: Path) -> None:
     """The cube knows each middle to the last bit: here they lie on corners of pixels, in the images' CRS."""
     files = {"2024-01-01": image(tmp_path / "a.tif", seed=1), "2024-02-01": image(tmp_path / "b.tif", seed=2)}
@@ -296,6 +300,7 @@ def test_failed_chips_are_tried_again_without_their_table(tmp_path: Path) -> Non
     assert retry_failed(tmp_path / "cube", settings=FOUR_IN_A_TASK) is None
 
 
+@pytest.mark.long
 def test_chips_of_an_earlier_version_are_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +324,7 @@ def test_chips_of_an_earlier_version_are_not_tried_again(
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["the mask", "what it hides"])
 def test_chips_are_tried_again_with_their_mask(tmp_path: Path, which: str) -> None:
     """Either may have been missing. The other one is read beside it, and nothing of it is stored anew."""
@@ -350,6 +356,7 @@ def test_chips_are_tried_again_with_their_mask(tmp_path: Path, which: str) -> No
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 def test_a_cube_of_chips_that_has_grown_is_compacted(tmp_path: Path) -> None:
     """What appends and tries have put behind former chunks goes, and the chips stay."""
     files = three_images(tmp_path)

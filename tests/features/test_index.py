@@ -104,6 +104,7 @@ def test_a_gather_with_an_index_is_the_same_gather(server: LoopbackServer, tmp_p
     assert gather_undrawn(request_of(server, index=str(to / HEADERS)), to=to).was_complete
 
 
+@pytest.mark.long
 def test_an_object_that_was_replaced_is_read_anew(
     server: LoopbackServer, folder: Path, tmp_path: Path
 ) -> None:

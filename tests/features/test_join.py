@@ -130,6 +130,7 @@ def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
             open_joined(joined, version)
 
 
+@pytest.mark.long
 def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], tmp_path: Path) -> None:
     """All groups are one version. A further cube is added to the group that it fits."""
     found = join([cubes[0], cubes[3], cubes[1]], to=tmp_path / "all")
@@ -282,6 +283,7 @@ def test_a_cube_that_does_not_hold_is_refused_by_name(
     assert not (tmp_path / "all").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_added", [False, True])
 @pytest.mark.parametrize("time", [1_000_000_000, 2_000_000_000])
 def test_a_member_that_changes_later_is_named_when_it_is_read(
@@ -311,6 +313,7 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(
     assert len(joined_versions(tmp_path / "all")) == 2 + is_added
 
 
+@pytest.mark.long
 def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
     cubes: list[Path], tmp_path: Path
 ) -> None:
@@ -359,6 +362,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
     assert joined_versions(joined)[0].number == 2
 
 
+@pytest.mark.long
 def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
     """It needs neither the members nor icechunk. Padding has presence 0 and the status of no row."""
     found = join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
@@ -410,6 +414,7 @@ def test_a_shard_that_changes_while_it_is_copied_is_named(
     assert not zarr.open_group(tmp_path / "copy.zarr", mode="r").attrs["complete"]
 
 
+@pytest.mark.long
 def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path: Path) -> None:
     """It has a table of its rows and a receipt. Joins and digests leave out its padding."""
     copy, more = tmp_path / "copy.zarr", tmp_path / "more.zarr"

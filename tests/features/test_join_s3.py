@@ -90,6 +90,7 @@ def test_joining_takes_two_gets_a_cube_and_no_pixel(s3: CountedS3, stores: Store
     assert presence("s3://arrays/all.icechunk", "member", stores=stores).labels[0].tolist() == PLACES
 
 
+@pytest.mark.long
 def test_one_more_cube_costs_as_much_as_one(s3: CountedS3, stores: StoreSettings) -> None:
     """The cubes that are joined already are not asked."""
     join(PLACES[:2], to="s3://arrays/two.icechunk", stores=stores)
@@ -125,6 +126,7 @@ def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSetting
     assert not [each for each in s3.asked if "copied.zarr/band_1/c" in each[1]]
 
 
+@pytest.mark.long
 def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
     s3: CountedS3, stores: StoreSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
     assert verify("s3://arrays/torn.zarr", stores=stores).differences == ()
 
 
+@pytest.mark.long
 def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) -> None:
     """No shard is read. The copy is a plain cube."""
     s3.forget()
@@ -164,6 +167,7 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(s3))
 
 
+@pytest.mark.long
 def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, stores: StoreSettings) -> None:
     """The second commit finds that the first one was made meanwhile."""
     place = "s3://arrays/race.icechunk"
@@ -182,6 +186,7 @@ def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, store
     np.testing.assert_array_equal(open_joined(place, stores=stores).band_1.values, together(s3))
 
 
+@pytest.mark.long
 def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: Path) -> None:
     """On S3 and on this machine, also as the folder that all cubes share."""
     settings = Settings(stores=stores, draws_report=False)

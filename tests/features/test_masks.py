@@ -141,6 +141,7 @@ def lose(sources: dict[str, Any], band: str) -> tuple[Path, Path]:
     return file, file.rename(file.with_suffix(".away"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("band", ["red", "scl"])
 def test_failed_rows_are_tried_again_with_their_mask(tmp_path: Path, band: str) -> None:
     """A second try stores what a first one would have, whichever band had failed."""

@@ -425,6 +425,7 @@ _IMAGES: Final = st.lists(
 )
 
 
+@pytest.mark.long
 @given(images=_IMAGES, cuts=st.sets(st.integers(1, 4)))
 @example(images=[("a", 0, 0.0), ("b", 0, 1.2), ("b", 1, 0.5)], cuts={2})  # another processing, late
 @example(images=[("a", 0, 0.0), ("b", 0, 80.0), ("c", 0, 40.0)], cuts={2})  # what joins two

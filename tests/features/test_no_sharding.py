@@ -90,6 +90,7 @@ def test_pixels_are_those_of_shards(
         np.testing.assert_array_equal(opened(tmp_path / "cube")[name], opened(whole)[name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_cube_grows_and_failed_rows_are_read_again(
     *, sources: dict[str, Any], whole: Path, codec: str, tmp_path: Path

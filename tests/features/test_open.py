@@ -45,6 +45,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cube
 
 
+@pytest.mark.long
 def test_engine_opens_a_cube_as_it_is_and_as_it_was(grown: Path) -> None:
     """A version is a number or a time."""
     first = versions(grown)[0].committed_at
@@ -67,7 +68,7 @@ def test_engine_leaves_variables_out_and_is_asked_for_by_name(valley: str) -> No
         xr.open_dataset(valley, engine=ENGINE, group="x")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_engine_opens_joined_and_virtual_cubes(valley: str, tmp_path: Path) -> None:
     """As the functions of their own do."""
     for n, year in enumerate((2020, 2021)):

@@ -144,6 +144,7 @@ def parts(place: Path) -> list[Path]:
     return [folder / "early", folder / "late"]
 
 
+@pytest.mark.long
 def test_cubes_of_the_same_chips_are_read_as_one(place: Path, parts: list[Path], tmp_path: Path) -> None:
     """Images follow one another, whatever the order of the chips in each cube."""
     whole, together = open_chips(place), open_chips(parts)
@@ -172,6 +173,7 @@ def test_cubes_of_the_same_chips_are_read_as_one(place: Path, parts: list[Path],
     np.testing.assert_array_equal(pixels, expected[told["chip"]])
 
 
+@pytest.mark.long
 def test_cubes_that_do_not_fit_together_are_refused(place: Path, parts: list[Path], tmp_path: Path) -> None:
     """The message says what differs."""
     folder = place.parent
@@ -383,6 +385,7 @@ def test_requests_hold_what_was_asked_for(
     assert (len(parts) == n_shards) is (gap == part)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["blosc-zstd", "zstd", "none"])
 def test_chips_of_every_codec_are_read(place: Path, tmp_path: Path, codec: str) -> None:
     """As zarr reads them."""

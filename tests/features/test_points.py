@@ -80,6 +80,7 @@ def _are_placed(truth: Truth) -> bool:
     return is_placed and truth.dtype.kind != "c" and truth.nbytes < 512 << 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", [*filter(_are_placed, truths(SMALL))], ids=lambda truth: truth.file)
 def test_nearest_is_rasterios_sample_on_real_files(truth: Truth, tmp_path: Path) -> None:
     """All bands of every file of the collection, at random points and at corners of pixels."""

@@ -524,6 +524,7 @@ def test_replaced_file_is_measured_anew(
     assert checked.n_kept == 7
 
 
+@pytest.mark.long
 def test_jpeg2000_is_read_by_its_resolution_levels() -> None:
     """Through GDAL; the interval holds NumPy's mean of the whole image."""
     folder = Path(__file__).parents[1] / "data/series/files/mapchete-eo"

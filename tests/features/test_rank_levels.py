@@ -25,6 +25,7 @@ def _broken_at_full_resolution(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", [0.0, "exact"])
 def test_a_value_is_kept_where_a_finer_level_cannot_be_read(tmp_path: Path, precision: float | str) -> None:
     """The row says so, and its interval is that of the level that was read. Without one, it has no value."""
@@ -69,6 +70,7 @@ def test_a_scene_without_a_pixel_says_so(tmp_path: Path, precision: str) -> None
     assert last["reason"] == "no pixel of the area has data"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("precision", "level"), [(0.0, 0.0), ("2%", 0.5)])
 def test_a_ranking_of_all_places_reads_no_more_than_exact(
     tmp_path: Path, precision: float | str, level: float
@@ -100,6 +102,7 @@ def test_declared_overviews_that_move_means_are_not_read(tmp_path: Path, method:
     assert alone["level"] == ratio["level"] == level
 
 
+@pytest.mark.long
 def test_many_small_scenes_take_no_more_than_exact(tmp_path: Path) -> None:
     """The first reads of files get shorter if only full resolution is wanted."""
     paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, side=256)) for n in range(100)]
@@ -110,6 +113,7 @@ def test_many_small_scenes_take_no_more_than_exact(tmp_path: Path) -> None:
     assert found.nbytes <= rank(paths, by="b1", precision="exact").nbytes
 
 
+@pytest.mark.long
 def test_overviews_that_cannot_decide_a_rank_are_left_out(tmp_path: Path) -> None:
     """From the coarsest level straight to full resolution: scenes of one mean need an error of 0."""
     image = landscape(0, side=1024)
@@ -174,6 +178,7 @@ def test_a_box_holds_the_pixels_whose_centre_is_in_it(tmp_path: Path, precision:
         assert row["valid"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["AVERAGE", "CUBIC", "NEAREST"])
 @pytest.mark.parametrize("precision", ["coarse", "every:5", "exact"])
 def test_valid_and_clear_have_an_interval(tmp_path: Path, method: str, precision: str) -> None:
@@ -222,6 +227,7 @@ def test_kept_statistics_are_checked_by_default(tmp_path: Path) -> None:
     assert [rows[0]["id"] for rows in (first, checked, unchecked)] == ["1.tif", "0.tif", "0.tif"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scaling", [(math.nan, 0.0), (1.0, math.inf), (-math.inf, math.nan)])
 def test_a_scale_that_is_no_number_is_told_and_ignored(tmp_path: Path, scaling: tuple[float, float]) -> None:
     """By gathers and by rankings."""

@@ -132,6 +132,7 @@ def test_reduced_rows_equal_xarrays_groups(
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:All-NaN slice")
 @pytest.mark.parametrize(
     ("dtype", "of_median", "of_max"),
@@ -367,6 +368,7 @@ def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) 
     assert contributors(tmp_path / "given")["status"] == ["ok", "ok", "ok"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", ["median", "first"])
 def test_layout_strips_and_memory_change_no_pixel(
     tmp_path: Path, listed: list[dict[str, Any]], statistic: str
@@ -454,6 +456,7 @@ def test_a_mosaic_of_files_in_several_crss(tmp_path: Path) -> None:
     assert sum(contributors(tmp_path / "mosaic")["pixels"]) == np.isfinite(mosaic["band_1"].values).sum()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str, Any]]) -> None:
     """Rows of one or two scenes are as many in a shard as those of an ordinary cube."""

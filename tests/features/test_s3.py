@@ -116,6 +116,7 @@ def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> 
     assert gathered.report.status_counts == {"ok": len(FILES), "missing": 1}
 
 
+@pytest.mark.long
 def test_the_command_reaches_another_endpoint(
     endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +150,7 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     assert gathered.report.n_failed == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [

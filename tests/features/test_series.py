@@ -69,6 +69,7 @@ def _sha256(pixels: np.ndarray[Any, Any]) -> str:
     return hashlib.sha256(little.tobytes()).hexdigest()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=True))
 def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
     folder: Path, name: str, series: Series, tmp_path: Path

@@ -285,6 +285,7 @@ UNREAD = {"band_1/c/1/0/0", "versions/00002.claim"}
 """Objects with bytes that no reader uses: a continued shard's former index, and who made a version."""
 
 
+@pytest.mark.long
 def test_a_flipped_bit_is_found_in_every_object(grown: Path, tmp_path: Path) -> None:
     """Pixels, coordinates, all metadata, the former version, the pages and the files beside the arrays."""
     cube = Path(shutil.copytree(grown, tmp_path / "cube.zarr"))

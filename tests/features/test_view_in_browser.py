@@ -1005,6 +1005,7 @@ def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> Non
     _check(shown, pixels, _of(pixels))
 
 
+@pytest.mark.long
 def test_joined_cubes_begin_with_the_first_picture_of_the_first(page: Page, joined: Path) -> None:
     """It is there before the metadata, as for a cube of its own. A virtual cube has none."""
     with serving_cube(joined / "both.icechunk") as server, _running(server) as (url, _):

@@ -201,6 +201,7 @@ def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -
         client.put_object(Bucket="archive", Key=key, Body=old)
 
 
+@pytest.mark.long
 def test_a_source_that_does_not_fit_keeps_its_row_and_its_reason(tmp_path: Path) -> None:
     """Its row holds the fill value, as in a gather. The command exits with 1 and says why."""
     paths = [write(tmp_path / f"{n:02}.tif", n) for n in range(18)]

@@ -120,6 +120,7 @@ def test_longitudes_go_around_the_earth(
     check_equals_gdal(tmp_path / "cube", files, crs, resampling=resampling, missing=-1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 @pytest.mark.parametrize(
     ("dtype", "nodata"),
@@ -157,6 +158,7 @@ def test_each_dtype_and_nodata_equals_gdals(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
 def test_tiles_beside_a_slanting_window_are_not_requested(tmp_path: Path, resampling: str) -> None:
     """The rectangle around a window that is turned by 45 degrees has corners without a wanted pixel."""

@@ -153,6 +153,7 @@ def _can_be_judged(truth: Truth) -> bool:
     return is_small and truth.transform.is_rectilinear and truth.transform.e < 0 < truth.transform.a
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", [*filter(_can_be_judged, truths(SMALL))], ids=lambda truth: truth.file)
 def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) -> None:
     """Of the first band of every file of the collection that exactextract reads as it is."""
@@ -485,6 +486,7 @@ def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:
         assert row["frac_77"] == 0
 
 
+@pytest.mark.long
 def test_many_parts_make_the_same_table(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

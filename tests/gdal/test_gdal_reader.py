@@ -106,7 +106,7 @@ def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reader_keeps_one_child_for_many_files() -> None:
     """A start takes 0.2 s or more, so a child serves one file after another."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
@@ -145,7 +145,7 @@ def test_reader_reads_concurrently_within_its_children() -> None:
         np.testing.assert_array_equal(out, image(seed=seed)[:, 40:130, 30:130])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
@@ -352,6 +352,7 @@ def _header_of(path: Path, content: bytes, overview: int | None, *, unit: str = 
     return _run(work())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "expected"), [("0.5", None), ("256", None), ("nan", None), ("7.0", 7)])
 def test_header_has_only_a_nodata_that_the_dtype_can_hold(
     tmp_path: Path, text: str, expected: int | None

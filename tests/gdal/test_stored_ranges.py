@@ -144,6 +144,7 @@ class Crossing(MemoryObjects):
         return await super().get_range(href, start, stop, etag=etag, cost=cost)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["TIFF, tiles", "JPEG 2000"])
 def test_bytes_of_files_are_asked_for_side_by_side(kind: str) -> None:
     """One process reads many files. It would wait for each of their requests, one after the other."""
@@ -234,6 +235,7 @@ async def _pinned(content: bytes) -> PinnedObject:
     return await PinnedObject.open_(objects, HREFS[0], etag=None, cost=Cost(), settings=SETTINGS)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(data=st.data(), kind=st.sampled_from([("TIFF, overviews", "GTiff"), ("JPEG 2000", "JP2OpenJPEG")]))
 def test_what_is_wrong_in_a_file_is_left_to_gdal(data: st.DataObject, kind: tuple[str, str]) -> None:

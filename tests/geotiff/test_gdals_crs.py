@@ -173,6 +173,7 @@ def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
     assert opened.header == told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("citation", "metres"),
     [
@@ -201,6 +202,7 @@ def test_units_in_a_citation_are_gdals(tmp_path: Path, citation: str, metres: fl
         assert crs == expected.crs
 
 
+@pytest.mark.long
 def test_files_of_other_heights_are_asked_for_by_themselves(tmp_path: Path) -> None:
     """Under a vertical CRS GDAL takes a band's scale from the pixel scale. So GDAL reads each such file."""
     keys = _keys(1, 1, 1, 4, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633, 4096, 0, 1, 5773)

@@ -66,7 +66,7 @@ def packed_header_of(source: MemoryObject, **options: Any) -> bytes:
     return first.packed_header
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), seed=st.integers(0, 99), nodata=st.sampled_from((None, 7)), data=st.data())
 def test_what_is_known_opens_what_the_file_does(

@@ -67,6 +67,7 @@ def test_tags_have_their_numbers(tag: Tag) -> None:
     assert TAGS[tag] in TIFF.TAGS.getall(int(tag), [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", Key)
 def test_geo_keys_have_their_numbers(key: Key) -> None:
     """Likewise."""

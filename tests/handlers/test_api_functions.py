@@ -332,6 +332,7 @@ FAILURES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: type(case.error).__name__)
 def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
     """Messages for the caller are in the answer. Internal messages are only logged."""
@@ -428,6 +429,7 @@ BEHIND_A_DOMAIN: dict[tuple[str, str], tuple[Any, ...]] = {
 """The call of each route."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("base_path", ["", "/pixels", "/gathers-of-2026", "/data/v1"])
 def test_routes_are_found_behind_a_domain_with_a_base_path(base_path: str, status: Api) -> None:
     """Paths and links begin with the base path, and so does the server of the document."""

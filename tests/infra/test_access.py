@@ -385,6 +385,7 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
+@pytest.mark.long
 def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_nobody_else() -> None:
     """Who gets objects may decrypt; who puts them may have data keys made. Both hold only through S3."""
     stack = synthesized(
@@ -426,6 +427,7 @@ def test_own_key_is_used_by_whoever_reads_or_writes_the_stacks_buckets_and_by_no
     assert "kms:GenerateDataKey" not in rights["Read cubes of Pixel Gather"]
 
 
+@pytest.mark.long
 def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else() -> None:
     """The right to decrypt holds only through S3 in the bucket's Region. The search reads its catalog."""
     stack = synthesized(
@@ -465,6 +467,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
 
 
+@pytest.mark.long
 def test_search_lists_only_the_buckets_that_say_so() -> None:
     """Of those that are read unsigned, and without a catalog, no right is needed."""
     sources = [

@@ -93,6 +93,7 @@ def test_worker_is_as_large_as_the_deployment_says(stack: Synthesized) -> None:
     assert large["small_gather_shard"]["MemorySize"] == 1024
 
 
+@pytest.mark.long
 def test_canary_and_measured_figures_are_there_where_they_are_set() -> None:
     """The canary may start gathers. Every function plans with the figures of its account."""
     functions = synthesized(**VARIANTS["of a young account, with a key"]).functions()
@@ -235,6 +236,7 @@ def _settled(variables: dict[str, Any]) -> dict[str, str]:
     return known | {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769"}
 
 
+@pytest.mark.long
 def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     """Dozens of buckets with long names fit into 4,096 bytes."""
     names = [f"sentinel-scenes-of-the-year-{year}" for year in range(1984, 2034)]

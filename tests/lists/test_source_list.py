@@ -339,7 +339,7 @@ def _remote(store: MemoryStore) -> Objects:
     return objects
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
 def test_open_source_list_reads_from_a_bucket(name: str) -> None:
     """A remote list is read in ranges, and relative hrefs stay in its folder."""
@@ -401,7 +401,7 @@ def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_open_source_list_keeps_none_of_the_lines_that_say_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -686,7 +686,7 @@ def test_sources_below_yields_checked_sources() -> None:
     assert list(found.sources) == [Source(href="s3://bucket/root/a.tif")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("prefix", "asked", "says"),
     [

@@ -412,7 +412,7 @@ def test_table_is_put_in_order_in_time() -> None:
         SqliteSourceTable(SourceList(name="l.csv", is_typed=True, sources=sources()), check=check)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_table_holds_few_long_lines_at_a_time() -> None:
     """Lines may be a hundred times longer than usual without filling the memory."""
     long = ({str(c): f"{n}" + "x" * 9_990 for c in range(10)} for n in range(1000))

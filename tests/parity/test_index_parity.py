@@ -27,6 +27,7 @@ def joined() -> Iterator[Readings]:
         runner.run(opened.aclose())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", CASES)
 def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: Truth) -> None:
     """This holds for each overview, too. With a packed header no header is read.

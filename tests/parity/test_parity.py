@@ -81,6 +81,7 @@ def _compare_pixels(readings: Readings, source: OpenedSource, truth: Truth) -> N
         np.testing.assert_equal(values, np.array(point["values"]).astype(truth.dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Truth) -> None:
@@ -96,6 +97,7 @@ def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Trut
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.n_overviews > 0))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> None:

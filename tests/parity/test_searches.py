@@ -138,6 +138,7 @@ def test_duckdb_finds_the_same(catalog: Path, tmp_path: Path) -> None:
     compare(ours(catalog, asked), expected, asked)
 
 
+@pytest.mark.long
 def test_others_open_the_catalogs_file(catalog: Path, items: list[dict[str, Any]]) -> None:
     """DuckDB, GeoPandas and rustac read every scene, its place and its time."""
     duckdb = module_of_group("duckdb", "stac-tools")

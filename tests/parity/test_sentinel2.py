@@ -48,6 +48,7 @@ def opened(place: Path) -> xr.Dataset:
     return cube
 
 
+@pytest.mark.long
 def test_bands_of_three_resolutions_lie_on_one_grid(tmp_path: Path) -> None:
     """They are repeated as NumPy repeats them. The window begins within a pixel of 20 m and of 60 m."""
     files = {band: _FOLDER / f"T33SVB_20181229T095411_{band}_{side}m.jp2" for band, side in _BANDS.items()}

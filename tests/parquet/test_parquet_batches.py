@@ -148,6 +148,7 @@ def test_process_is_used_again_after_a_reader_has_stopped_early(files: list[byte
     assert module._idle[-1].process.pid == process
 
 
+@pytest.mark.long
 def test_process_is_used_again_after_the_garbage_collector_has_dropped_its_reader(files: list[bytes]) -> None:
     """Its socket stays open. A reader is dropped so if an error's traceback holds it in a cycle."""
     _, batches = parquet_batches(io.BytesIO(files[0]), batch_size=50)

@@ -23,6 +23,7 @@ def bomb() -> bytes:
     return content
 
 
+@pytest.mark.long
 def test_rows_of_a_cube_stay_inside_the_memory(bomb: bytes) -> None:
     """Joining reads such a file of each member."""
     before_mib = peak_rss_mib("self")

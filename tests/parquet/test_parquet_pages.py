@@ -60,7 +60,7 @@ def test_pages_of_many_row_groups_are_not_added_up() -> None:
     assert nbytes_of(file.getvalue()) < len(file.getvalue()) / 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
     """A file of some KB must not take the planner's whole memory."""
     path = tmp_path / "l.parquet"
@@ -79,7 +79,7 @@ def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Pa
     assert peak < 16 * MIB
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_index_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     """A header index is refused as well, because it is untrusted Parquet."""
     path = tmp_path / "i.parquet"

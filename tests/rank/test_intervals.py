@@ -98,6 +98,7 @@ def test_intervals_of_what_has_data_hold_at_a_coast(tmp_path: Path, method: str)
         assert row["valid_low"] <= exact[row["id"]] <= row["valid_high"], row
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", _METHODS)
 def test_shares_of_single_bright_pixels_are_ranked_in_order(tmp_path: Path, method: str) -> None:
     """Averages hide them."""

@@ -406,7 +406,7 @@ def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
     assert not read_evidence(store, place="cube").cost.was_on_aws
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "shape", "dtype", "step"),
     [

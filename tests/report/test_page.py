@@ -76,7 +76,7 @@ def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_has_every_section_in_its_order() -> None:
     """Sections without content are there, too."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
@@ -405,7 +405,7 @@ def test_colours_are_shown_of_rows_that_have_all_three() -> None:
     assert (rgb.film.n_quicklooks, red.film.n_quicklooks) == (9, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> None:
     """A table of figures has at most four columns."""
     runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]

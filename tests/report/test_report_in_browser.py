@@ -224,6 +224,7 @@ def test_report_unfolds_on_paper_and_folds_again(page: Page, reports: dict[str, 
     assert page.run(hidden) == before
 
 
+@pytest.mark.long
 def test_report_shows_all_frames_on_paper(page: Page, reports: dict[str, str]) -> None:
     """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
     _open(page, reports["valley"])

@@ -98,7 +98,7 @@ def test_page_is_built_from_its_source(tmp_path: Path) -> None:
     assert built.read_bytes() == BUILT_PAGE.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_decoder_gives_back_what_c_blosc_has_encoded(tmp_path: Path) -> None:
     """Every inner codec, shuffle and size of values; blocks with remainders; noise, which is only copied."""
     random = np.random.default_rng(1)

@@ -70,6 +70,7 @@ def test_what_is_no_shape_has_no_box(given: Any) -> None:
     assert shape_bounds(given) is None
 
 
+@pytest.mark.long
 def test_a_shape_without_end_is_left_alone() -> None:
     """A list that holds itself ends, too."""
     endless: list[Any] = []

@@ -286,7 +286,7 @@ def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes])
     assert found["assets"]["images"]["href"] == folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -83,7 +83,7 @@ def made_up(n: int) -> list[dict[str, Any]]:
     return scenes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("most_in_memory", [1_000_000, 0], ids=["in memory", "by ranges"])
 def test_search_finds_what_a_look_at_every_scene_finds(tmp_path: Path, most_in_memory: int) -> None:
     """Boxes, footprints, times and clouds decide as shapely and Python do, in memory or by ranges."""

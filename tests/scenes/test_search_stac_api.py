@@ -359,7 +359,7 @@ def test_a_hostile_item_is_refused_with_a_sentence(wrong: dict[str, Any]) -> Non
         found(server, area=area)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_answer_of_50_mb_is_read_and_a_longer_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound holds for bytes that come, whatever the server says of their number."""
     filler = "x" * (50 << 20)

@@ -87,6 +87,7 @@ def test_adaptive_limiter_are_not_led_by_quick_answers_that_are_no_measure(share
     assert found >= 0.9 * most
 
 
+@pytest.mark.long
 def test_adaptive_limiter_hold_at_the_knee() -> None:
     """A back end that serves 20 requests at a time gets little more than 20. More would only queue."""
 
@@ -149,6 +150,7 @@ def test_adaptive_limiter_remember_what_they_found() -> None:
     assert warm > 1.5 * cold
 
 
+@pytest.mark.long
 def test_adaptive_limiter_climb_again_when_a_back_end_gets_faster() -> None:
     """The limit grows again when the back end gets faster."""
 

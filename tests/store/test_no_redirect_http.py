@@ -111,6 +111,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_fixed_host_says_what_became_of_the_source(case: Case) -> None:
     """Each answer has its status. Only transient failures are tried again."""

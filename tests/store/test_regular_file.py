@@ -83,7 +83,7 @@ def test_a_folder_is_no_file(way: str, says: str, tmp_path: Path, capsys: pytest
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_the_shell_opens_is_read(tmp_path: Path) -> None:
     """``<(command)`` is a pipe under /dev/fd, and somebody writes to it."""
     command = f"{sys.executable} -m pixel_gather_cli plan --tile 0,0 --sources <(echo {IMAGE})"

@@ -85,6 +85,7 @@ def test_every_place_of_a_sample_is_as_likely() -> None:
     assert abs(list(names).count("two") / 20_000 - 2 / 3) < 0.02
 
 
+@pytest.mark.long
 @given(step=st.integers(500, 9000))
 def test_a_lattice_has_every_point_in_the_polygons_once(step: int) -> None:
     """And no other, at whole multiples of the spacing."""

@@ -183,6 +183,7 @@ def test_figures_are_the_same_bytes_every_time(published: dict[str, str]) -> Non
     assert to_png(titled("a")) == to_png(titled("a"))
 
 
+@pytest.mark.long
 def test_the_slowest_first_source_is_a_whole_marker() -> None:
     """The axis leaves room above it."""
     drawn = warm_up.draw(MANY, LIGHT)

@@ -47,6 +47,7 @@ def ended(digest: str) -> dict[str, Any]:
     return {"status": "SUCCEEDED", "output": json.dumps({"digest": digest})}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ends", "wrong"),
     [

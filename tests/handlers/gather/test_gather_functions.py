@@ -86,6 +86,7 @@ def test_chips_by_functions_equal_those_in_process(machine: StateMachine, tmp_pa
     assert machine.planned(request)["verdict"] == "complete"
 
 
+@pytest.mark.long
 def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
     """The report has the fields of the result and all others. Its page has figures."""
     result = machine.run(REQUEST)
@@ -105,6 +106,7 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMac
     assert content.count(b"<svg") > 4
 
 
+@pytest.mark.long
 def test_finish_gather_draws_no_report_that_the_request_does_not_want(machine: StateMachine) -> None:
     """The cube has the page of its pixels, costs less, and is complete for the next who ask."""
     request = REQUEST | {"output": {"name": "bare", "report": False}}
@@ -119,6 +121,7 @@ def test_finish_gather_draws_no_report_that_the_request_does_not_want(machine: S
     assert machine.planned(request) == {"verdict": "complete", "result": result}
 
 
+@pytest.mark.long
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,6 +192,7 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMachine) -> None:
     """The same request again reads nothing, even if its control files have expired.
 
@@ -229,6 +233,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
     """A first try stops within its limit and commits nothing. The second try has no such limit."""
     verdict = machine.planned(REQUEST)
@@ -243,6 +248,7 @@ def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMac
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 def test_gather_shard_fills_all_shards_of_its_item(
     machine: StateMachine, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -472,6 +478,7 @@ def test_map_bears_a_whole_percentage_and_finish_judges_exactly(machine: StateMa
         assert isinstance(verdict["tolerated_failure_percentage"], int)
 
 
+@pytest.mark.long
 def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
     """Its rows get the status lost, and the cube is complete."""
     machine.lost = {1}
@@ -493,6 +500,7 @@ def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) ->
     assert type(raised.value).__name__ == "ShardsMissingError"
 
 
+@pytest.mark.long
 def test_shards_tell_every_time_of_every_source(
     machine: StateMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -616,6 +624,7 @@ def test_sources_whose_windows_are_cut_into_strips_count_once(
     assert [each["SourcesFailed"] for each in emitted if "SourcesFailed" in each] == [[0]]
 
 
+@pytest.mark.long
 def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: StateMachine) -> None:
     """Workers end without an error, which would ring an alarm. Finish says it. A later execution goes on."""
     verdict = machine.planned(REQUEST)
@@ -656,6 +665,7 @@ def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> Non
     assert summary["is_inline"] is False
 
 
+@pytest.mark.long
 def test_early_finish_loads_the_plan_and_changes_nothing(machine: StateMachine) -> None:
     """It is called while the shards are filled. The plan is used once, so another try reads it again."""
     verdict = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "early"}})

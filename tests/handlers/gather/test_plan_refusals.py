@@ -166,7 +166,7 @@ def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachin
     assert asked == [None, 3, 500]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
     """A list in the control bucket is read, but no source there. It may not have relative hrefs."""
     hrefs = ["s3://sources/landsat/" + name for name in _names(machine.s3)]

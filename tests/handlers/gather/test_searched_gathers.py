@@ -33,7 +33,7 @@ def put_catalog(machine: StateMachine, folder: Path, *, without: str = "") -> No
         machine.s3.upload_file(str(file), "sources", f"catalogs/{file.name}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_gather_is_gone_on_with_by_the_list_that_it_found(machine: StateMachine, tmp_path: Path) -> None:
     """Meanwhile the catalog names one scene less; the cube and the file beside it are of the first search."""
     put_catalog(machine, tmp_path / "first")

@@ -346,7 +346,7 @@ def test_pages_of_links_and_scenes_follow_one_another(
     assert sorted(hrefs) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("filler", ["a", '"', "\\", "é", "\U0001f30d"])
 @pytest.mark.parametrize("path", ["/search?limit=10000", "/scenes?limit=10000", "/area?lat=46.5&lng=11.5"])
 def test_no_answer_is_larger_than_lambda_allows(

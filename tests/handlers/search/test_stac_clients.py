@@ -53,6 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         module.catalog.close()
 
 
+@pytest.mark.long
 def test_validator_finds_no_error_in_core_and_item_search(root: str) -> None:
     """stac-api-validator checks each rule of the specification."""
     validator = shutil.which("stac-api-validator")
@@ -73,6 +74,7 @@ def test_validator_finds_no_error_in_core_and_item_search(root: str) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_pystac_client_pages_through_everything(root: str, method: str) -> None:
     """Each scene comes once, and pystac accepts it."""

@@ -85,6 +85,7 @@ def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None
     assert service.table(document, "features_table").num_rows == 8
 
 
+@pytest.mark.long
 def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_path: Path) -> None:
     """Though its list does not name it."""
     service.machine.poison = {"scenes/1.tif"}
@@ -97,6 +98,7 @@ def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_pat
     assert lines(service) == at_once(service, tmp_path, 0, 1, 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "rest", "query"),
     [("DELETE", "", {}), ("POST", "/redrive", {}), ("POST", "/limit", {"workers": "1"})],
@@ -159,6 +161,7 @@ def _last(s3: Any) -> bytes:
     return content
 
 
+@pytest.mark.long
 def test_an_append_counts_the_tries_of_images_of_which_none_can_be_opened(service: Service) -> None:
     """The plan opens them all. Later appends read them again, five times in all."""
     missing = HREFS[1].replace("/1.tif", "/none.tif")
@@ -203,6 +206,7 @@ def _round_of(verdict: dict[str, Any]) -> tuple[str, int]:
     return name, int(number)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -248,6 +252,7 @@ def halves(opened: Service, cogs: list[Path]) -> dict[str, str]:
     return {name: f"s3://sources/{name}.csv" for name in ("left", "right", "both")}
 
 
+@pytest.mark.long
 def test_tiles_of_one_pass_are_merged_in_any_order(
     service: Service, halves: dict[str, str], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def of_zones(service: Service, **more: Any) -> dict[str, Any]:
     return {"zones": FIELDS, "id": "field", "crs": service.crs, "sources": HREFS, **more}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("of_kind", "more"),
     [
@@ -59,6 +60,7 @@ def test_tables_by_a_deployment_are_those_of_this_process(
     assert (verified.n_lines, verified.n_images) == (document["result"]["lines"], N)
 
 
+@pytest.mark.long
 def test_documents_are_those_of_the_description(service: Service) -> None:
     """They tell lines, statuses, requests, dollars and the places of three files.
 
@@ -104,6 +106,7 @@ def test_the_same_request_is_made_once_and_other_features_are_another_table(serv
     assert other["id"] != line["id"]
 
 
+@pytest.mark.long
 def test_an_image_that_kills_its_worker_is_lost_and_no_other(service: Service, tmp_path: Path) -> None:
     """It is read again alone, and then listed."""
     service.machine.poison = {"scenes/2.tif"}

@@ -72,6 +72,7 @@ def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
     assert max(row["mean"] or 0 for row in found["rows"]) > 900
 
 
+@pytest.mark.long
 def test_a_long_series_is_a_table_job(
     service: Service, lonlat: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_wrong_bodies_of_a_series_are_refused(service: Service, body: Any) -> No
     assert service.do("POST", "/series", body)[0] == 422
 
 
+@pytest.mark.long
 def test_one_pixel_of_every_file(
     service: Service, lonlat: tuple[float, float], cogs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

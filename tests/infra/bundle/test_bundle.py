@@ -62,7 +62,7 @@ Tests below import those of the search and of the worker, too.
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages run on Linux only")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)  # it builds them all, where no other test has
 def test_bundle_of_every_function_fits_in_lambda() -> None:
     """Each is below 240 MB unzipped. The sizes are printed."""
@@ -72,7 +72,7 @@ def test_bundle_of_every_function_fits_in_lambda() -> None:
     assert max(sizes.values()) < LARGEST_NBYTES, sizes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_bundle_has_every_library_that_its_own_are_linked_to(function: str) -> None:
     """Only libraries of glibc, GCC and zlib, which Amazon Linux 2023 has, may be missing."""
@@ -263,7 +263,7 @@ def test_bundle_holds_all_that_its_handlers_import(function: str, modules: tuple
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
     """The package's shapely works."""
     triangle = {"type": "Polygon", "coordinates": [[[11, 46], [12, 46], [11, 47], [11, 46]]]}
@@ -291,7 +291,7 @@ def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_needs() -> None:
     """The worker imports only the package's modules, and not boto3, although it is in the runtime."""
     folder = bundle("shard", machine=HERE, is_emulated=False)
@@ -401,7 +401,7 @@ def test_forget_old_removes_what_was_made_long_ago(tmp_path: Path, monkeypatch: 
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_of_rankings_rasterises_an_area() -> None:
     """A ranking's area is laid on images by shapely and rasterio."""
     folder = bundle("plan", machine=HERE, is_emulated=False)

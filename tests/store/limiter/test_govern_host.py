@@ -67,6 +67,7 @@ def test_fifty_workers_use_the_budget_and_are_not_refused(seed: int, n_expected:
     assert stage.ledger.counts["replace"] < 10 * ALL_S
 
 
+@pytest.mark.long
 def test_second_gather_gets_its_half() -> None:
     """The first one gives it back as its leases end."""
 
@@ -83,6 +84,7 @@ def test_second_gather_gets_its_half() -> None:
     assert first > second
 
 
+@pytest.mark.long
 def test_share_of_workers_that_died_is_used_by_the_others() -> None:
     """Their leases end. Nobody has to notice that they are gone."""
 
@@ -118,6 +120,7 @@ def test_ledger_that_is_gone_or_spoilt_changes_little(content: bytes) -> None:
     assert stage.host.used(0, ALL_S) >= 0.95
 
 
+@pytest.mark.long
 def test_store_that_is_out_of_reach_for_some_seconds_does_no_harm() -> None:
     """A lease that runs is used meanwhile."""
 
