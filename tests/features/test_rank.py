@@ -616,7 +616,7 @@ def test_plan_says_why_a_level_is_not_read(folder: Path) -> None:
     assert [each["read"] for each in small] == [False] * (len(small) - 1) + [True]
     assert [each["why_not"] for each in small] == [
         "it has under 1,000 pixels in the area",
-        "it takes over 80 % of the bytes of full resolution",
+        "it takes over 65 % of the bytes of full resolution",
         None,
     ]
     assert classes[0]["why_not"] == "the file does not say that its overviews are a sample of its classes"

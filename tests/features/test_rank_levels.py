@@ -17,6 +17,8 @@ from pixel_gather.io.event_loop import run
 from rank.rasters import landscape, make_cog
 from scenes.scenes import item
 
+_DEMO = Path(__file__).parents[1] / "data" / "demo" / "sources.csv"
+
 
 def _broken_at_full_resolution(path: Path) -> None:
     """Overwrite the last tiles, which are those of full resolution."""
@@ -86,6 +88,25 @@ def test_a_ranking_of_all_places_reads_no_more_than_exact(
         open_ = [row for row in found.rows() if row["level"] != "full"]
         assert 0 < len(open_) <= 2
         assert any("precision: exact" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("box", "most"),
+    [
+        ((-109.1, 36.9, -105.0, 41.1), 1.0),  # an overview saves bytes in the first file alone
+        ((-109.1, 36.9, -101.9, 39.0), 0.5),  # it saves more in the first file than in the others
+    ],
+)
+@pytest.mark.parametrize("precision", ["coarse", "2%"])
+def test_files_smaller_than_the_first_take_no_more_than_exact(
+    box: tuple[float, ...], most: float, precision: str
+) -> None:
+    """What pays in the first file is not read of all others before their headers are known."""
+    found, exact = (rank(_DEMO, by="b1", bbox=list(box), precision=each) for each in (precision, "exact"))
+
+    assert found.nbytes <= exact.nbytes * (most if precision == "coarse" else 1.0)
+    if most == 1:
+        assert all(row["rank_low"] == row["rank_high"] for row in found.rows())
 
 
 @pytest.mark.parametrize(("method", "level"), [("RMS", "full"), ("MODE", "full"), ("AVERAGE", "overview 1")])

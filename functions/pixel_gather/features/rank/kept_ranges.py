@@ -15,6 +15,12 @@ _LONGEST_FIRST: Final = 4 << 20
 _REQUEST_COST_NBYTES: Final = 256 << 10
 """One more request takes about as long as this many bytes."""
 
+_MOST_OF_FULL: Final = 1 / 3
+"""Largest share of full resolution's bytes that is read before a file is known.
+
+Its tiles may be so much smaller than those of the files before that only full resolution pays.
+"""
+
 _N_REMEMBERED: Final = 64
 _QUANTILE: Final = 0.9
 _MARGIN: Final = 1.125
@@ -63,12 +69,14 @@ class KeptRanges:
         usual = in_order[int(_QUANTILE * (len(in_order) - 1))]
         return -(-int(usual * _MARGIN) // _STEP) * _STEP
 
-    def learn(self, *, first_tile: int, stop: int, nbytes: int) -> None:
+    def learn(self, *, first_tile: int, stop: int, nbytes: int, full_nbytes: float) -> None:
         """Note where in a file the level lies that was read.
 
-        Its tiles take ``nbytes`` of the bytes [first_tile, stop).
+        Its tiles take ``nbytes`` of the bytes [first_tile, stop), and those of full resolution
+        ``full_nbytes``.
         """
-        is_near = stop - nbytes - _LONGEST_KEPT <= _REQUEST_COST_NBYTES
+        saves = stop <= _MOST_OF_FULL * full_nbytes
+        is_near = saves and stop - nbytes - _LONGEST_KEPT <= _REQUEST_COST_NBYTES
         if first_tile > 0 and stop <= _LONGEST_FIRST and is_near:
             self._stops.append(stop)
         elif self._stops:

@@ -48,7 +48,7 @@ _IGNORES_SCALING: Final = "a scale or offset that is no number is ignored"
 _IMPOSSIBLE: Final = "a normalised difference lies between -1 and 1: check scale and offset"
 _IN_PATCHES: Final = "pixels without data lie together"
 
-type OnLevel = Callable[[int, int, int], None]
+type OnLevel = Callable[[int, int, int, float], None]
 
 
 class MeasuredScene(Struct, frozen=True, kw_only=True):
@@ -123,10 +123,10 @@ class SceneReader(Struct, frozen=True, kw_only=True):
     request: RankingRequest
     reader: LevelReader
     shapes: Shapes
-    on_level: "OnLevel" = lambda _first, _stop, _nbytes: None
-    """Called after a level was read, with the place of its tiles in the file.
+    on_level: "OnLevel" = lambda _first, _stop, _nbytes, _full_nbytes: None
+    """Called when a level is read, with the place of its tiles in the file.
 
-    Arguments: the first byte, the byte after the last, and the number of bytes.
+    Arguments: the first byte, the byte after the last, the number of bytes, and that of full resolution.
     """
 
     gate: PixelGate = msgspec.field(default_factory=PixelGate)
@@ -487,10 +487,7 @@ class _SceneView:
             return await self._at_part(opened, grid, part)
 
     async def _at_part(self, opened: LevelledSource, grid: LevelGrid, part: Window) -> _Measure:
-        span = await opened.stored_span(part, [self.finest.of.number])
-        if span is not None:
-            nbytes, first, stop = span
-            self.on_level(first, stop, nbytes)
+        await self._tell_place(opened, part)
         area = await asyncio.to_thread(self.shape.shares, *grid.edges(part))
         bands = {name: await self._band_at(band, grid, part) for name, band in self.bands.items()}
         across, down = grid.factors
@@ -503,6 +500,14 @@ class _SceneView:
             )
         kept = None if self.mask is None else await self._kept_shares(self.mask, grid, part)
         return await asyncio.to_thread(self._of_level, bands, area, kept, across, down)
+
+    async def _tell_place(self, opened: LevelledSource, part: Window) -> None:
+        """Tell where the finest band's file has the tiles of a level, unless only GDAL knows."""
+        full, number = self.finest.opened, self.finest.of.number
+        if (span := await opened.stored_span(part, [number])) is not None:
+            nbytes, first, stop = span
+            full_nbytes = await stored_nbytes(full, full, self.shape.window, number)
+            self.on_level(first, stop, nbytes, full_nbytes)
 
     def _of_level(
         self, bands: Mapping[str, Grid], area: Grid, kept: Grid | None, across: float, down: float
@@ -608,6 +613,7 @@ class _SceneView:
         inside = self.shape.window.clipped(width=header.width, height=header.height)
         if inside is None:
             return _Measure(ErrorEstimate(math.nan, 0.0, 0), Counted.exactly(0), Counted.exactly(0), 1.0)
+        await self._tell_place(self.finest.opened, inside)
         for strip in _strips(inside, header.tile_height):
             async with self.gate.hold(strip.n_pixels):
                 await self._add_strip(strip, first=(inside.col_off, inside.row_off))

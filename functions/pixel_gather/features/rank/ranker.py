@@ -111,8 +111,8 @@ def make_ranker(
     The reader reads through ``ranges``. The time-out is that of one scene at one level.
     """
 
-    def learn(first: int, stop: int, nbytes: int) -> None:
-        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
+    def learn(first: int, stop: int, nbytes: int, full_nbytes: float) -> None:
+        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes, full_nbytes=full_nbytes)
 
     shapes = AreaShapes(request.area, RasterioProjector())
     return Ranker(
