@@ -232,6 +232,20 @@ def test_open_ranks_make_another_round() -> None:
     assert following.wanted == [(2, 1), (3, 1)]
 
 
+def test_small_scenes_are_read_where_a_large_one_is_too_much() -> None:
+    """With those before it, it would take more than exact. The best places come first."""
+    rounds = _rounds("0.01")
+    state = _state(rounds)
+    for n, each in enumerate(state.scenes):
+        each.step, each.cost = 0, Cost(requests=1, nbytes=4)
+        full = 20.0 if n in (4, 5) else 4.0
+        each.measured = measured_scene(10.0 * (n // 2), level_nbytes=(4.0, full))
+
+    following = next_round(state, range(N), rounds)
+
+    assert following.wanted == [(4, 1), (2, 1), (3, 1), (0, 1)]
+
+
 def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
     """Full resolution has the square of the factor times the pixels; a scene that is new costs as others."""
     known, new = RankedScene(scene=None), RankedScene(scene=None)  # type: ignore[arg-type] # it is not looked at

@@ -202,7 +202,8 @@ class Rounds(Struct, frozen=True):
     def _within_budget(self, wanted: list[WantedRead], ranked: Sequence[RankedScene]) -> list[WantedRead]:
         """Return as much of a round as costs, with all before it, no more than full resolution of all.
 
-        Scenes of which nothing is known yet are read in any case.
+        The best places come first. A scene that takes more than what is left is left out, and those after it
+        may be read. Scenes of which nothing is known yet are read in any case.
         """
         if self.request.precision.kind != "bound":
             return wanted
@@ -210,9 +211,10 @@ class Rounds(Struct, frozen=True):
         allowed = []
         for each in sorted(wanted, key=lambda each: each.ranked.place.low if each.ranked.place else 0):
             assert each.ranked.measured is not None and each.step is not None  # noqa: S101, PT018 # it was read
-            left -= each.ranked.measured.level_nbytes[each.step]
-            if left >= 0 or not each.ranked.is_known:
+            nbytes = each.ranked.measured.level_nbytes[each.step]
+            if nbytes <= left or not each.ranked.is_known:
                 allowed.append(each)
+                left -= nbytes
         return allowed
 
     def notes(self, ranked: Sequence[RankedScene]) -> list[str]:
