@@ -80,7 +80,9 @@ _WHAT = (
 )
 _KEPT = (
     click.option(
-        "--statistics", metavar="FILE", help="Keep statistics here: a second ranking reads nothing."
+        "--statistics",
+        metavar="FILE",
+        help="Keep statistics here: a later ranking reads only what is not kept.",
     ),
     click.option(
         "--check-kept/--no-check-kept",

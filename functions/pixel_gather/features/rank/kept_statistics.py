@@ -1,4 +1,4 @@
-"""Statistics of earlier rankings, in one SQLite file: a second ranking reads nothing."""
+"""Statistics of earlier rankings, in one SQLite file: a later ranking reads only what is not kept."""
 
 import asyncio
 import json

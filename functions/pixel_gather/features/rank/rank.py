@@ -79,7 +79,7 @@ def rank(  # noqa: PLR0913 # each option of the command has a name of its own he
         top: How many places have to be decided. All scenes are listed.
         bands: The band of the list, or the asset of the catalog, that each name in ``by`` stands for.
         raw: Whether to use stored values, without scale and offset.
-        statistics: A file that keeps statistics, so that a second ranking reads nothing.
+        statistics: A file that keeps statistics, so that a later ranking reads only what is not kept.
         check_kept: Whether to ask if the files of kept statistics are still the same, by one request of one
             byte for each file. Reading a file takes at least as many requests, and more bytes.
         limits: ``{"usd": 0.5, "seconds": 60}``: refuse a ranking whose forecast, after its first scene, is
