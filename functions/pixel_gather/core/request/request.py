@@ -129,8 +129,9 @@ class GatherRequest(RequestPart):
     )
     values: Literal["raw", "harmonised", "scaled"] = Field(
         "raw",
-        description="harmonised: whole numbers are added to pixels until all rows have the cube's scale and "
-        "offset. Rows whose offset nobody can tell are left as they are, and marked. scaled: pixels become "
+        description="harmonised: a number is added to the pixels of each row, a whole one to integers, so "
+        "that all rows have the cube's scale and offset. Rows whose offset nobody can tell are left as they "
+        "are, and marked. scaled: pixels become "
         "float32 numbers, by the scale and offset of each source, with NaN for what is missing. See grid.md.",
     )
     reduce: ReduceRequest | None = Field(
