@@ -195,3 +195,35 @@ def test_run_tells_each_cause_of_failed_sources(tmp_path: Path, capsys: pytest.C
 
     assert code == 1
     assert [name for name in names if name not in said] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"zarr_format": 3, "no', "its zarr.json is damaged (Unterminated string"),
+        ("[" * 100_000, "its zarr.json is damaged ("),
+        ('{"zarr_format": 3, "node_type": "group"}', "a Zarr that no gather made is there: choose another"),
+    ],
+)
+def test_a_damaged_group_is_told_alike(
+    content: str, said: str, cube: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever command reads it. Its other files may be all right."""
+    monkeypatch.chdir(cube.parent)
+    (cube / "zarr.json").write_text(content)
+    asked = f"--sources {next(cube.parent.glob('*.csv'))} --pixels 0,0,16,12"
+    commands = (
+        f"run {asked} --append-to", f"plan {asked} --append-to", "retry", "versions", "compact", "replay",
+        "export --to rows.csv", "presence --by month", "report --to page", "join --to joined",
+    )  # fmt: skip
+    for words in (*commands, *(["view --no-open"] if "damaged" in said else [])):
+        assert run(*words.split(), cube) == 2, words
+        assert f"{cube}: {said}" in capsys.readouterr().err, words
+
+
+def test_verify_names_a_damaged_group(cube: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a difference like any other."""
+    (cube / "zarr.json").write_text("{")
+
+    assert run("verify", cube) == 1
+    assert capsys.readouterr().out.startswith("zarr.json is damaged (Expecting property name")

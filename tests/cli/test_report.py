@@ -92,7 +92,7 @@ def made(folder: Path) -> Path:
         ("nowhere.zarr", "there is no such folder"),
         (".", "neither a cube nor a benchmark"),
         ("https://example.com/cube.zarr", "https"),
-        ("other.zarr", "no gather made what is there"),
+        ("other.zarr", "a Zarr that no gather made is there"),
         ("suite", "go on with bench --resume"),
         ("ingest", "it has a report already: ingest.txt"),
     ],

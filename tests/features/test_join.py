@@ -262,7 +262,7 @@ def _lost_shard(cube: Path) -> None:
         (_no_table, "it has no rows.parquet, so it cannot be joined"),
         (_damaged_table, "its rows.parquet is damaged"),
         (_incomplete, "this cube is not complete: run its request again"),
-        (_no_gather, "a Zarr is there that no gather made"),
+        (_no_gather, "a Zarr that no gather made is there"),
         (_grown, "zarr.json and rows.parquet are of different versions"),
         (_changed_shard, "it has changed since it was finished, or it is a copy: band_1/c/1/0/0"),
         (_lost_shard, "it has changed: band_1/c/0/0/0 is missing"),

@@ -444,8 +444,8 @@ def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
     ("attributes", "said"),
     [
         (None, "no cube is there"),
-        ({}, "no gather made what is there"),
-        ({"complete": 1, "pixel_gather": {"digest": "d"}}, "no gather made what is there"),
+        ({}, "a Zarr that no gather made is there"),
+        ({"complete": 1, "pixel_gather": {"digest": "d"}}, "a Zarr that no gather made is there"),
         ({"complete": 0, "pixel_gather": '{"digest": "d"}'}, "not complete"),
     ],
 )

@@ -34,14 +34,28 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import Any, ClassVar, Final
 
 from pixel_gather.core.model.status import Status
+
+NOT_OF_A_CUBE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a group's ``zarr.json`` raises if it is damaged, or if no gather has written it."""
+
+OF_NO_GATHER: Final = "a Zarr that no gather made is there: choose another place"
+"""Said of a place whose ``zarr.json`` is sound, and not that of a cube."""
 
 REFUSALS: Final = ("RequestError", "BudgetError", "HaltedError", "ArrayExistsError")
 """Errors with which the plan of a gather refuses a request. A redrive would be refused again."""
 
 _MOST_NAMED: Final = 3
+
+
+def why_no_cube(error: Exception) -> str:
+    """Return why a place holds no cube: reading its ``zarr.json`` raised one of `NOT_OF_A_CUBE`."""
+    if isinstance(error, (JSONDecodeError, UnicodeDecodeError, RecursionError)):
+        return f"its zarr.json is damaged ({error}): put it back from a copy, or choose another place"
+    return OF_NO_GATHER
 
 
 class PickledError(Exception):

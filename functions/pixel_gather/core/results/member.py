@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, RequestError, StoreError, why_no_cube
 from pixel_gather.core.results.row_coordinates import Values
 
 PRESENCE: Final = "presence"
@@ -138,8 +138,8 @@ def make_member(
         digest = str(gather["digest"])
         template = gather.get("template", {})
         values, reduce = str(template.get("values", "raw")), template.get("reduce")
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
+    except NOT_OF_A_CUBE as error:
+        raise StoreError(f"{place}: {why_no_cube(error)}") from error
     if tuple(table.get("dims", ()))[:1] == ("chip",):
         raise RequestError(f"{place} is a cube of chips, which cannot be joined", field="cubes")
     if "band_axis" in table:

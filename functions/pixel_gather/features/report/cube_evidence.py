@@ -11,7 +11,7 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, StoreError, why_no_cube
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.plurals import counted
@@ -143,10 +143,8 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
         if is_of_the_store(error):
             raise
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
-    except (ValueError, KeyError, TypeError) as error:  # JSON of any other shape
-        raise StoreError(
-            f"{place}: no gather made what is there; name the folder that a gather has written"
-        ) from error
+    except NOT_OF_A_CUBE as error:
+        raise StoreError(f"{place}: {why_no_cube(error)}") from error
     return attributes
 
 

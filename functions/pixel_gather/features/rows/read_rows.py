@@ -8,7 +8,7 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, RequestError, StoreError, why_no_cube
 from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.member import PRESENCE
@@ -52,8 +52,10 @@ class RowColumns:
             raise StoreError(
                 f"{place}: no cube is there; name the folder that a gather has written"
             ) from error
-        except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (BaseError, OSError) as error:
             raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+        except NOT_OF_A_CUBE as error:
+            raise StoreError(f"{place}: {why_no_cube(error)}") from error
         if not self.attributes.get("complete"):
             raise StoreError(f"{place}: {why_not_finished(self.attributes)}")
         self._etag = answer.meta["e_tag"] or ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import batched, chain
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -161,6 +162,8 @@ def _read_root(store: Store, receipt: Receipt) -> _Root:
         is_as_written = is_group_as_written(root)
     except FileNotFoundError:
         wrong.append(f"{ROOT_KEY} is missing")
+    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        wrong.append(f"{ROOT_KEY} is damaged ({error})")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         wrong.append(f"{ROOT_KEY} is not that of a gather")
     is_behind = version + 1 == receipt.version

@@ -5,6 +5,7 @@ programs and web pages get nothing. The server listens on loopback, and its addr
 answers only its own host name, and reads only objects below the cube.
 """
 
+import json
 import logging
 import os
 import secrets
@@ -22,7 +23,7 @@ from urllib.parse import quote, unquote
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError, StoreError, why_no_cube
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
@@ -178,10 +179,13 @@ def serving_cube(
 def _check_cube(store: Store, name: str) -> None:
     try:
         root = bytes(obstore.get(store, ROOT_KEY).bytes())
+        json.loads(root)
     except FileNotFoundError as error:
         raise StoreError(f"{name}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:
         raise StoreError(f"{name} could not be read: {said_of_place(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{name}: {why_no_cube(error)}") from error
     if is_of_chips(root):
         raise RequestError(f"{name} is a cube of chips, which the page does not show", field="cube")
 

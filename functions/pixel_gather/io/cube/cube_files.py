@@ -12,7 +12,7 @@ import obstore
 from msgspec import Struct
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import ArrayExistsError, StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, ArrayExistsError, StoreError, why_no_cube
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube, StoredObject
@@ -83,15 +83,8 @@ class CubeFiles(Struct, frozen=True):
             if says_missing(error, may_list=self.may_list):
                 return None
             raise self._store_error("read", error) from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ArrayExistsError(
-                f"{self.place}: its {ROOT_KEY} is damaged ({error}): put it back from a copy, or choose "
-                "another place"
-            ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
-            raise ArrayExistsError(
-                f"{self.place}: a Zarr that no gather made is there: choose another place"
-            ) from error
+        except NOT_OF_A_CUBE as error:
+            raise ArrayExistsError(f"{self.place}: {why_no_cube(error)}") from error
 
     def _store_error(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")

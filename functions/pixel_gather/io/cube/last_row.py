@@ -9,7 +9,7 @@ import obstore
 from msgspec import Struct
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, StoreError, why_no_cube
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
@@ -43,8 +43,8 @@ def cube_state(store: Store, *, place: str) -> CubeState | None:
         return None
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{place}: a Zarr that no gather made is there: name another cube") from error
+    except NOT_OF_A_CUBE as error:
+        raise StoreError(f"{place}: {why_no_cube(error)}") from error
     if not is_complete:
         return CubeState(request=request, last_us=None)
     times = _times(store, place, n_rows)

@@ -3,11 +3,12 @@
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final
 
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import GatherError, StoreError
+from pixel_gather.core.errors import OF_NO_GATHER, GatherError, StoreError, why_no_cube
 from pixel_gather.core.stores import NOT_COMPLETE
 from pixel_gather.io.cube.row_view import as_rows
 from pixel_gather.io.store.object_store import Store
@@ -49,7 +50,10 @@ def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
 def _finished(store: Store, place: str) -> "zarr.Group":
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    group = open_foreign_group(store)
+    try:
+        group = open_foreign_group(store)
+    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreError(f"{place}: {why_no_cube(error)}") from error
     if not group.attrs.get("complete"):
         raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
     return group
@@ -57,9 +61,7 @@ def _finished(store: Store, place: str) -> "zarr.Group":
 
 def why_not_finished(attributes: Mapping[str, Any]) -> str:
     """Return why what has these attributes is no finished cube."""
-    if "complete" in attributes:
-        return NOT_COMPLETE
-    return "no complete cube is there; name the folder that a gather has written"
+    return NOT_COMPLETE if "complete" in attributes else OF_NO_GATHER
 
 
 @contextmanager

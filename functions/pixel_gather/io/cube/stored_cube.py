@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, StoreError, why_no_cube
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.plan.inherit import CubeTemplate
@@ -17,7 +17,7 @@ from pixel_gather.core.results.contributors import Scenes, scenes_from_lines
 from pixel_gather.core.results.find_drift import Version
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, RESERVED_NAMES, Values
 from pixel_gather.core.results.row_evidence import column_value, stored_status
-from pixel_gather.io.cube.open_group import open_group
+from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, read_contributors
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.zarr_metadata import gather_of
@@ -40,13 +40,14 @@ class StoredCube:
         """
         self.store, self.place = store, place
         self.receipt = read_receipt(store, place)
-        with errors_of_store(f"{place}: the cube cannot be read"):
-            group = open_group(store)
-            is_complete = group is not None and bool(group.attrs.get("complete"))
-            self._arrays: dict[str, Any] = {} if group is None else dict(group.arrays())
-            self._gather: Any = {} if group is None else gather_of(group.attrs)
+        with finished_group(store, place) as group:
+            self._arrays: dict[str, Any] = dict(group.arrays())
+            try:
+                self._gather: Any = gather_of(group.attrs)
+            except NOT_OF_A_CUBE as error:
+                raise StoreError(f"{place}: {why_no_cube(error)}") from error
         needed = {"href", "etag", "status", *self.receipt.dtypes}
-        if not is_complete or not needed <= self._arrays.keys():
+        if not needed <= self._arrays.keys():
             raise StoreError(f"{place}: the cube is damaged; pixel-gather verify says where")
         self._chunk = lru_cache(maxsize=64)(self._read_chunk)
 
