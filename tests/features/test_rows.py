@@ -11,6 +11,7 @@ from pixel_gather import RequestError, StoreError, StoreSettings, presence, rows
 from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.features.rows import read_rows
 from pixel_gather_cli.main import command
+from support.command_line import run
 from support.local_server import Answer, serving
 from support.undrawn import gather_undrawn
 
@@ -104,6 +105,23 @@ def test_presence_of_a_cube_is_shown_without_pixels(cube: Path) -> None:
         "n_left_out": 0,
     }
     assert presence(cube, "day").shape == (31 + 28 + 31 + 1,)
+
+
+def test_months_in_sequence_that_are_alike_share_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is left out. Values of another coordinate have a line each."""
+    listed = [f"{FILES[n]},{year}-01,{name}" for n, (year, name) in enumerate([(1990, "a"), (2020, "b")])]
+    (tmp_path / "list.csv").write_text("\n".join(["href,time,kind", *listed]))
+    request = {"sources": {"list": str(tmp_path / "list.csv")}, "window": {"pixels": [0, 0, 8, 8]}}
+    gather_undrawn(request, to=tmp_path / "c.zarr")
+
+    assert run("presence", tmp_path / "c.zarr", "--by", "month") == 0
+    assert capsys.readouterr().out == ("1990-01            1\n1990-02 to 2019-12 0\n2020-01            1\n")
+    assert run("presence", tmp_path / "c.zarr", "--by", "month,kind") == 0
+    assert "1990-02 to 2019-12 00\n" in capsys.readouterr().out
+    assert run("presence", tmp_path / "c.zarr", "--by", "kind") == 0
+    assert capsys.readouterr().out == "a 1\nb 1\n"
 
 
 def test_presence_by_what_a_cube_does_not_have_is_refused(cube: Path) -> None:
