@@ -227,3 +227,36 @@ def test_verify_names_a_damaged_group(cube: Path, capsys: pytest.CaptureFixture[
 
     assert run("verify", cube) == 1
     assert capsys.readouterr().out.startswith("zarr.json is damaged (Expecting property name")
+
+
+def test_a_second_replay_does_not_call_its_cube_new(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first has gathered it."""
+    to = tmp_path / "b.zarr"
+    assert run("replay", cube, "--to", to) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"new cube: {to}"
+    assert run("replay", cube, "--to", to) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"cube: {to}; it was there already"
+
+
+def test_an_overview_that_no_file_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list is not to blame."""
+    (tmp_path / "list.txt").write_text(f"{FILES[0]}\n{FILES[1]}\n")
+    code = run("plan", "--sources", tmp_path / "list.txt", "--tile", "centre", "--overview", "9")
+    assert code == 2
+    assert capsys.readouterr().err.startswith("pixel-gather: --overview: none of the 2 sources")
+
+
+def test_failed_rows_that_are_kept_explain_the_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else is said of them where nothing is appended."""
+    (tmp_path / "list.txt").write_text(f"{FILES[0]}\n{tmp_path}/missing.tif\n")
+    asked = ("run", "--sources", tmp_path / "list.txt", "--pixels", "0,0,16,12", "--no-report", "--quiet")
+    assert run(*asked, "--to", tmp_path / "new.zarr") == 1
+    assert "exit code" not in capsys.readouterr().err
+
+    assert run(*asked, "--append-to", tmp_path / "new.zarr", "--failed-rows", "keep") == 1
+    said = "exit code 1: the cube has 1 failed source, and none was read again\n"
+    assert capsys.readouterr().err == said

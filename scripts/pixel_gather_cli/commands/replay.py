@@ -93,5 +93,6 @@ def _text(found: Replayed) -> str:
     counts = ", ".join(f"{found.counts[each]:,} {each.value}" for each in Drift if found.counts[each])
     lines.append(f"{counted(found.counts.total(), 'source')}: {counts}")
     if found.to is not None:
-        lines.append(f"new cube: {found.to}")
+        was_there = "; it was there already" if found.was_complete else ""
+        lines.append(f"{'cube' if was_there else 'new cube'}: {found.to}{was_there}")
     return "\n".join(lines)

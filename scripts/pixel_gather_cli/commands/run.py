@@ -76,7 +76,11 @@ def run_command(
         click.echo(_line("time in all", f"{time.monotonic() - started:,.1f} s"))
     if opens:
         open_page(gathered.page)
-    return 1 if gathered.report.n_failed else 0
+    n_failed = gathered.report.n_failed
+    if n_failed and gathered.n_appended == 0 and not gathered.n_retried:  # nothing above tells of them
+        said = f"exit code 1: the cube has {counted(n_failed, 'failed source')}, and none was read again"
+        click.echo(said, err=True)
+    return 1 if n_failed else 0
 
 
 def gathered_to_json(gathered: Gathered) -> dict[str, Any]:

@@ -80,11 +80,12 @@ async def open_sample(
     )
     sample = Sample(name=name, sources=sources, opened=tuple(opened), costs=costs)
     if not sample.headers:
+        no_level = (f"not overview {request.level}", "no such overview")
         raise RequestError(
             f"none of the {len(sources)} sources that were tried can be opened; the first: {opened[0]}"
             if len(sources) > 1
             else f"the one source that was tried cannot be opened: {opened[0]}",
-            field="sources",
+            field="overview" if all(str(each).endswith(no_level) for each in opened) else "sources",
         )
     return sample
 

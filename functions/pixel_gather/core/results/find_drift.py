@@ -105,7 +105,10 @@ class Replayed:
     """Location of the cube: a local path, or ``s3://bucket/prefix``."""
 
     to: str | None = None
-    """Location of the new cube; None if none was written."""
+    """Location of the new cube; None if none is compared."""
+
+    was_complete: bool = False
+    """Whether the cube at ``to`` was there before this replay, which then compares with it."""
 
     counts: Counter[Drift] = field(default_factory=Counter)
     """Number of sources by their drift."""

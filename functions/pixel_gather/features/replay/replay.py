@@ -234,7 +234,7 @@ async def _look_at_new_cube(
         table=_table(cube, found_list=content),
         settings=settings,
     )
-    found.to = gathered.place
+    found.to, found.was_complete = gathered.place, gathered.was_complete
     store, name = open_existing(to, settings.stores)
     other = await asyncio.to_thread(StoredCube, store, place=name)
     if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
