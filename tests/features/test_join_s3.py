@@ -179,7 +179,7 @@ def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, store
             write_groups(transaction.store, ["lost"])
             join(PLACES[1:], to=place, mode="add", stores=stores)
 
-    with pytest.raises(BusyError, match="others have joined there meanwhile"):
+    with pytest.raises(BusyError, match="others have written there meanwhile"):
         join_late()
 
     assert [each.number for each in joined_versions(place, stores=stores)] == [2, 1]

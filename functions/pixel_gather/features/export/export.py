@@ -88,8 +88,8 @@ def export(
         store,
         place,
         done="exported",
-        instead="export the cubes that it joins; or open it by open_joined or open_virtual, and write it "
-        "with xarray",
+        instead="open it by open_virtual or open_joined, and write it with xarray; or export the cubes that "
+        "are joined",
     )
     rows = rows_where(cube, where, stores=stores) if where else None
     with finished_group(store, place) as group:

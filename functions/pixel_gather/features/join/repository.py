@@ -193,7 +193,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             try:
                 session.commit(message, dict(added))
             except (ic.ConflictError, ic.RebaseFailedError) as error:
-                raise BusyError(f"{self.place}: others have joined there meanwhile: run again") from error
+                raise BusyError(f"{self.place}: others have written there meanwhile: run again") from error
 
 
 class Transaction(Struct, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ async def _replay(
         store,
         name,
         done="replayed",
-        instead="replay the cubes that it joins; make a virtual cube again from its list",
+        instead="make a virtual cube again from its list; replay the cubes that are joined",
     )
     if (await asyncio.to_thread(read_receipt, store, name)).images_per_chip is not None:
         raise RequestError(

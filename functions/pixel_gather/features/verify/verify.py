@@ -45,7 +45,8 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
         store,
         name,
         done="verified",
-        instead="it has no receipt of its own; verify the cubes that it joins",
+        instead="it has no receipt of its own; verify the cubes that are joined. A virtual cube has only "
+        "references to files",
     )
     return check_cube(store, place=name)
 
