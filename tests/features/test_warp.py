@@ -382,7 +382,8 @@ def test_plan_says_where_most_pixels_are_passed_over(tmp_path: Path) -> None:
     (said,) = plan.warnings
     assert said == (
         "nearest takes few of the pixels: they are 5.3 times as fine as those of the grid. An overview would "
-        "have fewer to read (overview: auto, or a number from 0, the largest; its files may have some)"
+        "have fewer to read: write overview: auto (--overview auto), or a number from 0, the largest; its "
+        "files may have some"
     )
 
 

@@ -190,7 +190,8 @@ def warnings_of_warps(
         side = math.sqrt(share)
         has = f"it has {n_overviews}" if n_overviews else "its files may have some"
         better = (
-            f"An overview would have fewer to read (overview: auto, or a number from 0, the largest; {has})"
+            "An overview would have fewer to read: write overview: auto (--overview auto), or a number from "
+            f"0, the largest; {has}"
         )
         if fits_overviews:
             better = f"No overview fits that keeps its values ({has})"
