@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.chips.chip_dataset import open_chips
 from pixel_gather.features.export.export import PICTURES, export
-from pixel_gather.features.export.picture_style import PictureStyle
+from pixel_gather.features.export.picture_style import FRAMES_PER_SECOND, PictureStyle
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
@@ -37,7 +37,12 @@ _SHEET: Final = ".png"
     help="Values of black and white in pictures.  [default: percentiles 2 and 98]",
 )
 @click.option("--colormap", metavar="NAME", help="Of matplotlib, such as viridis.  [default: greys]")
-@click.option("--fps", type=float, metavar="N", help="Pictures per second of an animation.  [default: 4]")
+@click.option(
+    "--fps",
+    type=float,
+    metavar="N",
+    help=f"Pictures per second of an animation.  [default: {FRAMES_PER_SECOND}]",
+)
 @click.option("--dark", is_flag=True, help="Captions of pictures are light on a dark ground.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_options
@@ -85,7 +90,7 @@ def export_command(
             style=PictureStyle(
                 stretch=None if stretch is None else (stretch[0], stretch[1]),
                 colormap=options["colormap"],
-                frames_per_second=4 if options["fps"] is None else options["fps"],
+                frames_per_second=FRAMES_PER_SECOND if options["fps"] is None else options["fps"],
                 is_dark=options["dark"],
             ),
             stores=stores_of(options),

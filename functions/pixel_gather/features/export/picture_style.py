@@ -1,10 +1,13 @@
 """How the pictures of an export look."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 
-_MOST_FRAMES_PER_SECOND = 60  # what screens show
+FRAMES_PER_SECOND: Final = 4
+_MOST_FRAMES_PER_SECOND: Final = 60  # what screens show
 
 
 class PictureStyle(Struct, frozen=True, kw_only=True):
@@ -18,7 +21,7 @@ class PictureStyle(Struct, frozen=True, kw_only=True):
     """A colour map of matplotlib for one measurement, such as ``viridis``. None: greys. If given, classes are
     drawn as quantities."""
 
-    frames_per_second: float = 4
+    frames_per_second: float = FRAMES_PER_SECOND
     """Of animations; more than 0, at most 60."""
 
     is_dark: bool = False
