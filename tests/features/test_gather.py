@@ -22,6 +22,8 @@ import xarray as xr
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from pixel_gather import Gathered, Progress, Settings, gather_async, make_plan, verify
 from pixel_gather.core.errors import ArrayExistsError, StoreError
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from support.undrawn import gather_undrawn
 
@@ -92,6 +94,37 @@ def test_a_gather_that_another_one_completes_meanwhile_ends_with_its_cube(
     assert slower.report == faster[0].report
     assert verify(to).is_same
     assert not (to / ".gather").exists()
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_gather_that_another_one_completes_while_it_is_planned_ends_with_its_cube(
+    tmp_path: Path,
+    is_begun: bool,  # noqa: FBT001 # a case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has seen a place that was empty, or a gather that was stopped. Then the faster one has finished."""
+    to = tmp_path / "cube"
+    create = ZarrCube.create
+    faster: list[Gathered] = []
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt(progress)
+
+    async def create_late(cube: ZarrCube, plan: CubePlan) -> CubePlan:
+        monkeypatch.undo()
+        faster.append(await asyncio.to_thread(gather_undrawn, REQUEST, to=to))
+        return await create(cube, plan)
+
+    if is_begun:
+        with pytest.raises(KeyboardInterrupt):
+            gather_undrawn(REQUEST, to=to, on_progress=stop)
+    monkeypatch.setattr(ZarrCube, "create", create_late)
+    slower = gather_undrawn(REQUEST, to=to)
+
+    assert not faster[0].was_complete
+    assert slower.was_complete
+    assert slower.report == faster[0].report
+    assert verify(to).is_same
 
 
 @pytest.mark.long

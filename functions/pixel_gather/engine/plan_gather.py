@@ -82,7 +82,8 @@ async def plan_gather(
 
     Returns:
         The plan and its tasks. None if there is nothing to gather, and no row of the cube to try again. There
-        is nothing to gather if the cube has had this request with this list, or has all its sources.
+        is nothing to gather if the cube has had this request with this list, or has all its sources, or if
+        another run of this request completes it meanwhile.
 
     Raises:
         RequestError: The request does not fit the sources, its archive or the cube. Or there is no cube to
@@ -105,8 +106,7 @@ async def plan_gather(
     claim = await find_claim(cube, found, digest)
     if claim is not None and (earlier := await read_planned(context.control.below(claim.claim))) is not None:
         await may_write()
-        await claim_rows(cube, earlier[0])
-        return earlier
+        return None if await claim_rows(cube, earlier[0]) is None else earlier
 
     # Has somebody tried failed rows again, and given up? Then all of them are written anew.
     settles = found is not None and found.version > 0 and await must_settle(cube, found, digest)
@@ -133,7 +133,10 @@ async def plan_gather(
 
     # Claim them. If another run of the same request was first, its time counts.
     plan = describe_place(plan, context.sources.projector) if describes_crs else plan
-    plan = await claim_rows(cube, plan, settles=settles)
+    claimed = await claim_rows(cube, plan, settles=settles)
+    if claimed is None:
+        return None
+    plan = claimed
 
     # What an abandoned append has told of the same rows counts no more.
     control = context.control.below(plan.claim)

@@ -145,7 +145,7 @@ async def must_settle(cube: CubeStore, found: FoundCube, digest: str) -> bool:
     return claim.settles or (claim.tries_again and claim.digest != digest)
 
 
-async def claim_rows(cube: CubeStore, plan: CubePlan, *, settles: bool = False) -> CubePlan:
+async def claim_rows(cube: CubeStore, plan: CubePlan, *, settles: bool = False) -> CubePlan | None:
     """Claim the rows of a plan, or continue the claim of the same request.
 
     Args:
@@ -154,15 +154,22 @@ async def claim_rows(cube: CubeStore, plan: CubePlan, *, settles: bool = False) 
         settles: As `RowClaim.settles`.
 
     Returns:
-        The plan. If another run of the same request was first, with that run's ``planned_at``.
+        The plan. If another run of the same request was first, with that run's ``planned_at``. None if that
+        run has completed a new cube meanwhile.
 
     Raises:
-        ArrayExistsError: Another gather has claimed the place meanwhile, or the cube is complete.
+        ArrayExistsError: Another gather has claimed the place meanwhile.
         AppendRunningError: Another append has claimed the rows, or was committed meanwhile.
         BusyError: Others write there at the same time.
     """
     if plan.append.is_first:
-        return await cube.create(plan)
+        try:
+            return await cube.create(plan)
+        except ArrayExistsError:
+            found = await cube.found()
+            if found is None or not found.has_version_of(plan.digest):
+                raise
+            return None
     claim = await take_claim(cube, plan.append.version, replace(RowClaim.of(plan), settles=settles))
     return replace(plan, planned_at=claim.planned_at)
 
