@@ -142,6 +142,7 @@ class GatherStack(Stack):
             "TickFunctionArn": functions.tick.function.function_arn,
             "CatalogHosts": ",".join(settings.catalog_hosts) or "none",
             "HttpsHosts": ",".join(settings.https_hosts) or "none",
+            "Signing": ",".join(settings.signing) or "none",
             "SourceBuckets": ",".join(each.name for each in settings.source_buckets) or "none",
         }
         for name, value in outputs.items():

@@ -264,6 +264,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
         )
         catalog_hosts = _hosts("catalog_hosts", context.array("catalog_hosts"))
+        signing = _signing(context.array("signing"))
         settings = cls(
             stage=context.text(
                 "stage",
@@ -274,7 +275,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             source_buckets=_source_buckets(context),
             https_hosts=_hosts("https_hosts", context.array("https_hosts")),
             catalog_hosts=catalog_hosts,
-            signing=_signing(context.array("signing")),
+            signing=signing,
             earthdata_secret=context.text(
                 "earthdata_secret",
                 default.earthdata_secret,
@@ -312,7 +313,11 @@ class Settings(Struct, frozen=True, kw_only=True):
             canary_hours=_canary_hours(context),
             measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
-            schedules=_schedules(context.array("schedules"), hosts=frozenset(catalog_hosts)),
+            schedules=_schedules(
+                context.array("schedules"),
+                hosts=frozenset(catalog_hosts),
+                signing=frozenset(signing),
+            ),
             emulated=context.truth("emulated", default=default.emulated),
         )
         _refuse_unknown(given, asked)
@@ -405,8 +410,13 @@ def _signing(given: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _schedules(given: Sequence[object], *, hosts: frozenset[str]) -> tuple[Schedule, ...]:
-    found = [_schedule(f"schedules[{index}]", each, hosts=hosts) for index, each in enumerate(given)]
+def _schedules(
+    given: Sequence[object], *, hosts: frozenset[str], signing: frozenset[str]
+) -> tuple[Schedule, ...]:
+    found = [
+        _schedule(f"schedules[{index}]", each, hosts=hosts, signing=signing)
+        for index, each in enumerate(given)
+    ]
     for what in ("name", "cube"):
         values = [getattr(each, what) for each in found]
         for value in values:
@@ -415,7 +425,7 @@ def _schedules(given: Sequence[object], *, hosts: frozenset[str]) -> tuple[Sched
     return tuple(found)
 
 
-def _schedule(key: str, value: object, *, hosts: frozenset[str]) -> Schedule:
+def _schedule(key: str, value: object, *, hosts: frozenset[str], signing: frozenset[str]) -> Schedule:
     needed, known = {"name", "every", "request"}, {"name", "every", "request", "overlap_days"}
     if not isinstance(value, dict) or not needed <= set(value) <= known:
         raise SettingsError(key, value, "an object with name, every, request and, where needed, overlap_days")
@@ -425,7 +435,7 @@ def _schedule(key: str, value: object, *, hosts: frozenset[str]) -> Schedule:
         raise SettingsError(f"{key}.request", value["request"], "an object")
     try:
         schedule = Schedule(**value)
-        schedule.check_new(hosts)
+        schedule.check_new(hosts, signing=signing)
     except RequestError as error:
         raise SettingsError(key, value["name"], f"a schedule that can run: {error}") from error
     return schedule

@@ -43,6 +43,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         "LostTicksArn": LOST,
         "CatalogHosts": "stac.example.org,other.example.org:8443",
         "HttpsHosts": "none",
+        "Signing": "none",
         "SourceBuckets": "bucket,scenes",
         "ControlBucket": "control",
         "ArrayBucket": "arrays",
@@ -146,6 +147,12 @@ REFUSED = {
     ): "request.sources.catalog.file: the bucket other is not allowed",
     ("add", "other", "local.yaml", *DAILY[1:]): "request.sources.stac.items: 'items.json' has no folder",
     ("add", "other", "web.yaml", *DAILY[1:]): "request.zones: the host c.org is not allowed here",
+    (
+        "add",
+        "other",
+        "signed.yaml",
+        *DAILY[1:],
+    ): "request.sources.sign: this deployment does not sign by earth",
     ("remove", "of-the-stack"): "comes from the stack's settings",
     ("remove", "nobody"): "there is no schedule nobody",
     ("list", "--stack", "Nobody"): "there is no stack Nobody",
@@ -174,6 +181,14 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         },
         "local": {
             "sources": {"stac": {"items": "items.json", "assets": ["red"]}},
+            "window": REQUEST["window"],
+            "output": {"append_to": "b"},
+        },
+        "signed": {
+            "sources": {
+                "sign": "earthdata",
+                "catalog": {"file": "s3://scenes/all.parquet", "assets": ["red"]},
+            },
             "window": REQUEST["window"],
             "output": {"append_to": "b"},
         },

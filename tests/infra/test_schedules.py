@@ -101,9 +101,22 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
             [DAILY | {"request": REQUEST | {"sources": {"stac": {"api": "https://c.org", "assets": ["a"]}}}}],
             "stac.api: the host c.org is not allowed here; the setting catalog_hosts",
         ),
+        (
+            [DAILY | {"request": REQUEST | {"sources": REQUEST["sources"] | {"sign": "planetary-computer"}}}],
+            "request.sources.sign: this deployment does not sign by planetary-computer",
+        ),
     ],
 )
 def test_wrong_schedules_are_refused_before_anything_is_deployed(schedules: Any, message: str) -> None:
     """The message names the schedule and its field."""
     with pytest.raises(SettingsError, match=message):
         Settings.from_context({"schedules": schedules, "catalog_hosts": ["stac.example.org"]})
+
+
+def test_a_schedule_may_sign_as_the_deployment_does() -> None:
+    """The settings name the services by which sources are signed."""
+    signed = DAILY | {"request": REQUEST | {"sources": REQUEST["sources"] | {"sign": "planetary-computer"}}}
+
+    settings = Settings.from_context({**WITH_ONE, "schedules": [signed], "signing": ["planetary-computer"]})
+
+    assert [each.name for each in settings.schedules] == ["daily"]

@@ -123,6 +123,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "TickFunctionArn",
         "CatalogHosts",
         "HttpsHosts",
+        "Signing",
         "SourceBuckets",
     }
 

@@ -181,23 +181,34 @@ class Schedule(Struct, frozen=True, kw_only=True):
             raise RequestError("name the cube that grows", field="request.output.append_to")
         return named.removesuffix(".zarr")
 
-    def check_new(self, hosts: frozenset[str], *, files: HrefPolicy = _ON_AWS) -> None:
+    def check_new(
+        self, hosts: frozenset[str], *, signing: frozenset[str] = frozenset(), files: HrefPolicy = _ON_AWS
+    ) -> None:
         """Refuse what would fail later, before a schedule is added.
 
         That is a cron expression that EventBridge Scheduler does not take, a search that the deployment would
-        not make, and a file that it would not read. A schedule that is there is not asked again.
+        not make or not sign for, and a file that it would not read. A schedule that is there is not asked
+        again.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
+            signing: Its setting ``signing``.
             files: Which files the deployment may read, where that is known.
 
         Raises:
             RequestError: The expression is wrong, the host is not one of these, or the address has a query,
-                which may hold a key; or a file lies elsewhere. The message names the field.
+                which may hold a key; the deployment does not sign so; or a file lies elsewhere. The message
+                names the field.
         """
         if (wrong := _wrong_in_cron(self.every)) is not None:
             raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
-        stac = self.request["sources"].get("stac") or {}
+        sources = self.request["sources"]
+        if (sign := sources.get("sign", "none")) not in signing | {"none"}:
+            raise RequestError(
+                f"this deployment does not sign by {sign}; its setting signing names those it signs by",
+                field="request.sources.sign",
+            )
+        stac = sources.get("stac") or {}
         api = stac.get("api")
         check_deployed_search(
             api=None if api is None else str(api),

@@ -74,7 +74,7 @@ class DeployedSchedules:
             buckets=self._names("SourceBuckets").union(own),
             hosts=self._names("HttpsHosts"),
         )
-        schedule.check_new(self._names("CatalogHosts"), files=files)
+        schedule.check_new(self._names("CatalogHosts"), signing=self._names("Signing"), files=files)
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(
