@@ -55,7 +55,8 @@ def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
     """The server of the page reads with the user's credentials: starts, ends, and what is missing."""
     content = bytes(range(200))
     client = boto3.client("s3", endpoint_url=endpoint, region_name=REGION)
-    for key in ("some/where.zarr/zarr.json", "some/where.zarr/band_1/c/0", "some/other"):
+    client.put_object(Bucket="cubes", Key="some/where.zarr/zarr.json", Body=b"{}")
+    for key in ("some/where.zarr/band_1/c/0", "some/other"):
         client.put_object(Bucket="cubes", Key=key, Body=content)
     stores = StoreSettings(endpoint=endpoint)
 
