@@ -331,6 +331,8 @@ def test_a_condition_on_what_no_scene_has_is_told(tmp_path: Path, name: str) -> 
         search(catalog=place, where="x=1")
     with pytest.raises(RequestError, match="did you mean eo:cloud_cover"):
         remove_scenes(to=place, search={"where": f"{name}>5"})
+    with pytest.raises(RequestError, match=r"property proj:code; there are datetime, eo:cloud_cover"):
+        search(catalog=place, where="proj:code=1")
     assert search(catalog=place, where="eo:cloud_cover<4").items == ()
     assert remove_scenes(to=place, search={"where": "eo:cloud_cover<4"}).n_removed == 0
 

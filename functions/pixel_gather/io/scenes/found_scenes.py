@@ -133,7 +133,7 @@ def check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
     """Say which condition names a property that no scene has."""
     for condition in wanted.where if known else ():
         if condition.name not in known:
-            near = get_close_matches(condition.name, known, n=3, cutoff=0.5)
+            near = get_close_matches(condition.name, known, n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[:20])}"
             raise NoSceneError(
                 f"no scene of the catalog has the property {condition.name}; {hint}", field="where"
