@@ -68,6 +68,8 @@ def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:
     whole = open_cube(made)
     second = versions(made)[1]
 
+    assert open_cube(made, versions(made)[-1].committed_at[:10]).identical(whole)  # a date is a whole day
+
     for version in (2, "2", second.committed_at):
         earlier = open_cube(made, version)
         assert earlier.sizes["source"] == 2
@@ -81,7 +83,7 @@ def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:
     [
         (4, "the versions 1 to 3, not 4"),
         ("2020", "versions 1 to 3, not 2020; write a time as 2026-11-01 or 2026-11-01T12:00"),
-        ("2001-01-01", "there was none"),
+        ("2001-01-01", "there was none by 2001-01-01"),
         ("soon", "no number and no time"),
     ],
 )

@@ -72,6 +72,18 @@ def parse_period(text: str, *, field: str = "datetime") -> TimeRange:
     raise RequestError(f"{text[:80]!r} is no time; write {_EXAMPLES}", field=field)
 
 
+def last_moment(text: str) -> datetime:
+    """Return the moment of a text, in UTC if it names no zone: of ``2026-11-01`` the last one.
+
+    Raises:
+        ValueError: It is no such text.
+    """
+    moment = datetime.fromisoformat(text)
+    if _PERIOD.fullmatch(text):
+        moment += timedelta(days=1) - _MICROSECOND
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
 def _calendar_period(match: re.Match[str]) -> TimeRange:
     year, month, day = int(match[1]), match[2] and int(match[2]), match[3] and int(match[3])
     first = datetime(year, month or 1, day or 1, tzinfo=UTC)

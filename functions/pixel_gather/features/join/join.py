@@ -186,7 +186,8 @@ def open_joined(
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
-        version: A number, an id, or a time: the latest version of that time. None for the latest.
+        version: A number, an id, or a time: the latest version of that time, or of the end of a date. None
+            for the latest.
         group: Name of the group, where cubes of several kinds are joined.
         stores: How to access S3.
 

@@ -17,6 +17,7 @@ from zarr.storage import WrapperStore
 
 from pixel_gather.core.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.core.extras import check_extra
+from pixel_gather.core.time_range import last_moment
 from pixel_gather.features.join.read_members import mtime_of
 from pixel_gather.features.join.references import Reference, not_within, percent_encode
 from pixel_gather.io.store.object_store import open_to_read, split_href
@@ -167,7 +168,8 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Return a version's Zarr store, for reading.
 
         Args:
-            version: Its number, its id, or a time: the latest version of that time. None for the latest.
+            version: Its number, its id, or a time: the latest version of that time, or of the end of a date.
+                None for the latest.
             changed: What the error says of an object that has changed since it was referred to.
 
         Raises:
@@ -305,7 +307,7 @@ def _choose_version(history: Sequence[JoinedVersion], version: str | int | datet
 def _moment_of_version(version: str | int) -> datetime | None:
     text = str(version)
     try:
-        return datetime.fromisoformat(text) if "-" in text else None
+        return last_moment(text) if "-" in text else None
     except ValueError:
         return None
 

@@ -10,6 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.plan.cube_version import CubeVersion, version_key
 from pixel_gather.core.stores import FoundCube
+from pixel_gather.core.time_range import last_moment
 from pixel_gather.engine.base import find_finished_cube
 from pixel_gather.engine.compact import Compacted, compact_cube
 from pixel_gather.in_process.cleanup import clear_committed
@@ -53,7 +54,8 @@ def open_cube(
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         version: A number, or a time such as ``2026-11-01`` or ``2026-11-01T12:00``, in UTC. A time stands for
-            the last version that was committed by then. None for the present version.
+            the last version that was committed by then, and a date for the last one of that day or before.
+            None for the present version.
         stores: How to access S3.
 
     Raises:
@@ -111,7 +113,8 @@ def forget(
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
-        before: A number, or a time in UTC: versions before it are removed.
+        before: A number, or a time in UTC: versions before it are removed. A date stands for its
+            first moment.
         stores: How to access S3. Removing needs the right to delete objects.
 
     Returns:
@@ -176,11 +179,11 @@ def _number_of(found: FoundCube, version: int | str) -> int:
                 field=_FIELD,
             )
         return int(version)
-    until = _time(version)
+    until = _time(version, last_moment)
     by_then = [each.number for each in found.versions if _time(each.committed_at) <= until]
     if not by_then:
         first = found.versions[0].committed_at
-        raise RequestError(f"the first version is of {first}: there was none on {version}", field=_FIELD)
+        raise RequestError(f"the first version is of {first}: there was none by {version}", field=_FIELD)
     return by_then[-1]
 
 
@@ -192,9 +195,9 @@ def _before(text: int | str) -> Callable[[CubeVersion], bool]:
     return lambda each: _time(each.committed_at) < until
 
 
-def _time(text: str) -> datetime:
+def _time(text: str, read: Callable[[str], datetime] = datetime.fromisoformat) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        found = read(text)
     except ValueError as error:
         raise RequestError(
             f"{text!r} is no number and no time such as 2026-11-01 or 2026-11-01T12:00", field=_FIELD

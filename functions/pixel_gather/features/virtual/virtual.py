@@ -164,7 +164,8 @@ def open_virtual(
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
-        version: A number, an id, or a time: the latest version of that time. None for the latest.
+        version: A number, an id, or a time: the latest version of that time, or of the end of a date. None
+            for the latest.
         stores: How to access S3.
 
     Raises:
