@@ -483,7 +483,10 @@ def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str
             {"reduce": {"by": "month", "statistic": "first", "order": "x"}},
             "the list has no column x; its",
         ),
-        ({"reduce": {"by": "orbit", "statistic": "mean"}}, "the list has no column orbit"),
+        (
+            {"reduce": {"by": "orbit", "statistic": "mean"}},
+            "no column orbit; write day, solar-day, month, year or one of its columns: ",
+        ),
         ({"reduce": {"by": "solar-day", "statistic": "mean"}}, "solar-day needs a window by bbox or point"),
         ({"mask": None}, "scl holds classes, which have no median: leave it out, or name it as the mask"),
         ({"output": {"codec": "source"}, "mask": None}, "reduce does not go with output.codec: source"),

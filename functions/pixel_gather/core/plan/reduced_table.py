@@ -48,7 +48,8 @@ class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
         found = next((each for each in self.table.columns if each.name == name), None)
         if found is None:
             there = ", ".join(each.name for each in self.table.columns) or "none"
-            raise RequestError(f"the list has no column {name}; its columns: {there}", field=field)
+            its = f"write {', '.join(PERIODS)} or one of its" if field == "reduce.by" else "its"
+            raise RequestError(f"the list has no column {name}; {its} columns: {there}", field=field)
         if found.varies_in_row:
             raise RequestError(f"{name} has several values in one scene", field=field)
         return found
