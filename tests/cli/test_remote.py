@@ -317,7 +317,7 @@ def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp
 ON_THIS_MACHINE = {
     "/data/b.tif": "local files are not read here: workers cannot reach the disk of '/data/b.tif",
     "file:///data/b.tif": "file:// is not read here: workers cannot reach the disk of 'file:///data/b.tif",
-    "b.tif": "'b.tif",
+    "../b.tif": "local files are not read here: workers cannot reach the disk of '../b.tif",
 }
 """Spellings of a local file, and what is said of them."""
 
@@ -326,11 +326,11 @@ ON_THIS_MACHINE = {
     ("options", "place", "field"),
     [
         (("--sources", "l.csv"), "/data/b.tif", "l.csv line 3"),
-        (("--sources", "./sources.csv"), "b.tif", "sources.csv line 3"),
+        (("--sources", "./sources.csv"), "../b.tif", "sources.csv line 3"),
         (("--sources", "-", "--direct"), "file:///data/b.tif", "stdin line 3"),
-        (("r.json", "--direct"), "b.tif", "sources.hrefs.1"),
+        (("r.json", "--direct"), "../b.tif", "sources.hrefs.1"),
         (("--prefix", "{place}"), "/data/b.tif", "--prefix"),
-        (("--catalog", "{place}", "--assets", "red"), "b.tif", "--catalog"),
+        (("--catalog", "{place}", "--assets", "red"), "../b.tif", "--catalog"),
         (("--items", "{place}", "--assets", "red"), "file:///data/b.tif", "--items"),
     ],
 )
@@ -341,7 +341,7 @@ def test_submit_refuses_files_of_this_machine(
     error = refused(place, *(option.format(place=place) for option in options))
 
     assert error.startswith(f"pixel-gather: {field}: {ON_THIS_MACHINE[place]}")
-    assert re.search("write (the whole address, )?s3://bucket/key", error)
+    assert "write s3://bucket/key" in error
 
 
 type RefusedSubmit = Callable[..., str]

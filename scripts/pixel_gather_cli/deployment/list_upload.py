@@ -113,7 +113,7 @@ def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_hr
     except ValueError:
         return
     if is_local:
-        checked_href(href, field, policy=_ON_AWS, check=check)
+        checked_href(href, field, policy=_ON_AWS.within("/"), check=check)
 
 
 def _check_sources(path: str, file: io.BufferedIOBase) -> None:
