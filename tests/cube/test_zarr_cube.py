@@ -492,6 +492,8 @@ def test_create_refuses_the_claim_of_another() -> None:
 
     with pytest.raises(ArrayExistsError, match=r"place: a cube of another request is there \(window"):
         asyncio.run(ZarrCube(store, "place").create(plan_of(window={"pixels": [0, 0, 1, 1]})))
+    with pytest.raises(ArrayExistsError, match=r"another place \(on AWS: .* output.name"):
+        asyncio.run(ZarrCube(store, "s3://cubes/a").create(plan_of(window={"pixels": [0, 0, 1, 1]})))
 
     assert bytes(obstore.get(store, ROOT_KEY).bytes()) == before
 

@@ -51,15 +51,15 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
     [
         (
             {"window": {"tile": [0, 0]}, "limits": {"usd": 1}},
-            "of another request is there (window.tile: 'centre' there, [0, 0] here): choose another place (",
+            "of another request is there (window.tile: 'centre' there, [0, 0] here): choose another place",
         ),
         (
             {"bands": [1], "overview": 0, "nodata": 3, "grid": "same"},
-            "overview: not given there, 0 here; nodata: not given there, 3 here; and 1 more): choose another",
+            "nodata: not given there, 3 here; and 1 more): choose another place",
         ),
         (
             {"sources": {"hrefs": [str(FILES[0])]}},
-            "): choose another place, or add these sources to that cube by output.append_to (--append-to) (",
+            "): choose another place, or add these sources to that cube by output.append_to (--append-to)",
         ),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_cube_of_another_request_is_told_by_what_differs(
     with pytest.raises(ArrayExistsError) as refused:
         gather_undrawn(REQUEST | changes, to=tmp_path / "cube")
 
-    assert said in str(refused.value)
+    assert str(refused.value).endswith(said)
 
 
 @pytest.mark.parametrize("n_done", [1, len(FILES)])

@@ -74,9 +74,10 @@ def _check_digest(found: FoundCube, digest: str, request: Mapping[str, Any]) -> 
     takes_list = is_same_request or (differing and all(name.startswith("sources") for name in differing))
     if takes_list and found.report is not None and _can_take_sources(request):
         instead += ", or add these sources to that cube by output.append_to (--append-to)"
+    if found.place.startswith("s3://"):
+        instead += " (on AWS: give this request another output.name, or submit it with force)"
     raise ArrayExistsError(
-        f"{found.place}: a cube of {which} is there{f' ({said})' if said else ''}: {instead} "
-        "(on AWS: give this request another output.name, or submit it with force)"
+        f"{found.place}: a cube of {which} is there{f' ({said})' if said else ''}: {instead}"
     )
 
 
