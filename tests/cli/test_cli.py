@@ -219,6 +219,7 @@ def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.Capt
     printed = capsys.readouterr()
     assert codes == [2, 2]
     assert printed.err.count("cannot be written to") == 2
+    assert f"{list_file} cannot be written to: it is a file, not a folder" in printed.err
     assert "Traceback" not in printed.err
     assert list_file.read_text() == before
 

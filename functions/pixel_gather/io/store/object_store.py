@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from copy import replace
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -102,6 +103,8 @@ def open_place(href: str, settings: StoreSettings) -> Store:
                 pass  # obstore would try to make such a file for ever, as in /proc
         except OSError as error:
             said = error.strerror or str(error).partition("\n")[0]
+            if Path(f"/{path}").is_file():
+                said = "it is a file, not a folder"
             raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
         return store
     retry = {
