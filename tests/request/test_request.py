@@ -148,7 +148,17 @@ class Mistake:
 MISTAKES = [
     Mistake("no object", [], "request", "at least sources and window"),
     Mistake("nothing", {}, "sources", "is needed$"),
-    Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", "no such field; a request takes sources"),
+    Mistake(
+        "no sources", PLAIN | {"sources": None}, "sources", "None; write a list file, hrefs, or an object"
+    ),
+    Mistake(
+        "source",
+        {"source": "list.csv", "window": "centre"},
+        "sources",
+        r"is needed. Also wrong: source \(there is no such field; did you mean sources\?\)$",
+    ),
+    Mistake("a field of others", PLAIN | {"colour": 1}, "colour", "no such field; a request takes sources"),
+    Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", r"field; did you mean window\?$"),
     Mistake(
         "typing error below",
         PLAIN | {"output": {"kodek": 1}},
@@ -157,8 +167,8 @@ MISTAKES = [
     ),
     Mistake(
         "typing error in a search",
-        PLAIN | {"sources": {"stac": {"api": "x", "assets": "a", "asset": "a"}}},
-        "sources.stac.asset",
+        PLAIN | {"sources": {"stac": {"api": "x", "assets": "a", "colour": "a"}}},
+        "sources.stac.colour",
         "sources.stac takes collections, ids, datetime, area, where, assets, .* api, items, cmr$",
     ),
     Mistake(

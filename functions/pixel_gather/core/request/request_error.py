@@ -21,6 +21,8 @@ _MOST_MISTAKES: Final = 1000
 _MOST_EXPLAINED: Final = 20
 _LONGEST_NAME: Final = 100
 _NO_FIELD: Final = "there is no such field"
+_LIKE: Final = 0.75
+"""Likeness by difflib: a letter or two are wrong, such as sise for size."""
 
 
 def request_error(error: ValidationError, *, model: type[BaseModel], within: str = "") -> RequestError:
@@ -39,13 +41,15 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     also_wrong: dict[str, str] = {}
     while mistakes.paths and len(also_wrong) < _MOST_EXPLAINED:
         other, what, problem = mistakes.take()
-        what = _NO_FIELD if problem["type"] == "extra_forbidden" else what
+        if problem["type"] == "extra_forbidden":
+            what = _NO_FIELD + _likely(other, model)
         also_wrong.setdefault(".".join(other), what)
     also_wrong |= {name: "" for each in mistakes.paths if (name := ".".join(each)) not in also_wrong}
     field = ".".join(path) or "request"
     also_wrong.pop(field, None)
     if first["type"] == "extra_forbidden":
-        message = f"{_NO_FIELD}; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1], model)}"
+        takes = f"; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1], model)}"
+        message = _NO_FIELD + (_likely(path, model) or takes)
     return RequestError(message, field=field, also_wrong=also_wrong)
 
 
@@ -98,6 +102,14 @@ def _is_branch_name(part: object) -> bool:
         or text in ("ExplicitLayout", "GridRequest", "MaskRequest", "int", "float", "LayoutName")
         or text.startswith(("literal", "constrained-"))
     )
+
+
+def _likely(path: list[str], model: type[BaseModel]) -> str:
+    """Return a guess at the field that a wrong name stands for; empty if none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 # takes 20 ms, for a mistake alone
+
+    near = get_close_matches(path[-1], _fields_at(path[:-1], model).split(", "), n=1, cutoff=_LIKE)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _fields_at(path: list[str], model: type[BaseModel]) -> str:

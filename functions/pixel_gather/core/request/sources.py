@@ -20,11 +20,13 @@ from pydantic_core import to_json
 from pixel_gather.core.request.given_items import items_in_request, plain_items
 from pixel_gather.core.request.given_rows import GivenTable, given_table, is_table, table_in_request
 from pixel_gather.core.request.request_part import Coordinate, RequestPart, as_text, exactly_one, may_be_path
+from pixel_gather.core.request.wrong_values import show_value
 
 SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
 """What a request in JSON says. A program may also give `Sources.rows`."""
 
 ITEM_KINDS: Final = ("api", "items", "cmr")
+_WRITE: Final = "a list file, hrefs, or an object such as {prefix: s3://bucket/folder/}"
 
 type GivenItems = Annotated[
     str | tuple[dict[str, Any], ...],
@@ -234,7 +236,9 @@ class Sources(RequestPart):
             if isinstance(hrefs := each.get("hrefs"), list | tuple):
                 each["hrefs"] = [as_text(href) for href in hrefs]
             return each
-        return given
+        if isinstance(given, cls):
+            return given
+        raise ValueError(f"it is {show_value(given)}; write {_WRITE}")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
