@@ -375,9 +375,9 @@ def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
     gather_member(tmp_path / "a.zarr", n_rows=2, folder=tmp_path)
     join([tmp_path / "a.zarr"], to=tmp_path / "joined")
 
-    with pytest.raises(StoreError, match="open it by open_virtual"):
+    with pytest.raises(RequestError, match="open it by open_virtual"):
         open_joined(tmp_path / "virtual")
-    with pytest.raises(StoreError, match="open it by open_virtual"):
+    with pytest.raises(RequestError, match="open it by open_virtual"):
         rows_where(tmp_path / "virtual", "status == 0")
     with pytest.raises(RequestError, match="open them by open_joined"):
         open_virtual(tmp_path / "joined")

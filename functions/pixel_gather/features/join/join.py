@@ -192,7 +192,8 @@ def open_joined(
         stores: How to access S3.
 
     Raises:
-        RequestError: There is no such version or group, or there are several groups and none is named.
+        RequestError: There is no such version or group, there are several groups and none is named, or a
+            virtual cube is there.
         StoreError: No joined cubes are there, or they cannot be read.
         MissingExtraError: icechunk or xarray is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.

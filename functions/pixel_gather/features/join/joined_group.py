@@ -11,7 +11,7 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.member import PRESENCE, Member
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
@@ -115,7 +115,9 @@ def read_groups(store: ZarrStore, names: Sequence[str] | None = None) -> list[Jo
     """Return joined arrays of a store in their order. All of them, unless some are named."""
     root = zarr.open_group(store, mode="r" if store.read_only else "r+", use_consolidated=False)
     if "groups" not in root.attrs:
-        raise StoreError("a virtual cube is there, which refers to files: open it by open_virtual")
+        raise RequestError(
+            "a virtual cube is there, which refers to files: open it by open_virtual", field="place"
+        )
     if names is None:
         names = [str(each) for each in root.attrs["groups"]]  # type: ignore[union-attr] # a list of texts
     groups: list[Any] = [root[name] for name in names]
