@@ -147,6 +147,6 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     if html is not None:
         write_table_page(made.path, html)
     for note in made.notes:
-        click.echo(note, err=True)
+        click.echo(f"warning: {note}", err=True)
     click.echo(json.dumps(made.to_json(), indent=2) if as_json else made_text(made), nl=as_json)
     return 1 if made.n_failed else 0

@@ -77,6 +77,23 @@ def test_equal_times_are_told_with_the_pattern_for_bands(
     assert [each["name"] for each in plan["measurements"]] == ["nir", "red"]
 
 
+def test_tables_warn_of_equal_times_as_other_commands_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, without the second file's folders, and without arrays, which a table has not."""
+    demo = SERIES.parents[1] / "demo"
+    code = run(
+        *("points", demo / "plots.csv", "--sources", demo / "sources.csv", "--id", "plot_id"),
+        *("--to", tmp_path / "plots.parquet", "--quiet"),
+    )
+
+    (said,) = capsys.readouterr().err.splitlines()
+    assert code == 0
+    assert said.startswith("warning: 2 of 5 files have the time of another: file:///")
+    assert "-grd-prelim-01.tif and prcp-202201-grd-scaled-01.tif. " in said
+    assert "array" not in said
+
+
 def test_bands_without_a_time_are_told(
     named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

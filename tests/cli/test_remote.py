@@ -1117,7 +1117,7 @@ def test_rank_by_a_deployment_prints_its_table(
         "limits": {"usd": 2.0},
     }
     assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
-    assert "said" in printed.err
+    assert "warning: said\n" in printed.err
     assert "1 scene: 0.00 MB in 1 request" in printed.err
 
 

@@ -3,7 +3,13 @@
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.lists.href_band import band_finder, note_of_names, note_of_words, pattern_of_bands
+from pixel_gather.io.lists.href_band import (
+    band_finder,
+    note_of_equal_times,
+    note_of_names,
+    note_of_words,
+    pattern_of_bands,
+)
 from pixel_gather.io.lists.href_time import AUTO
 
 LC08 = "LC08_L2SP_193028_20210704_20210712_02_T1"
@@ -181,3 +187,23 @@ def test_names_of_bands_are_told_where_no_time_is_known(names: list[str], patter
 def test_other_words_are_no_bands(names: list[str]) -> None:
     """A wrong remark would be read by everybody who has tiles or dates."""
     assert note_of_words([f"/x/{name}" for name in names]) is None
+
+
+@pytest.mark.parametrize(
+    ("hrefs", "shown"),
+    [
+        (
+            ["s3://a/x/1.tif", "s3://a/x/2.tif"],
+            "s3://a/x/1.tif and 2.tif. Each is a row, or a scene, by itself. ",
+        ),
+        (["s3://a/x/nir/1.tif", "s3://a/x/not/2.tif"], ": s3://a/x/nir/1.tif and not/2.tif. "),
+        (["s3://a/1.tif", "s3://b/1.tif"], ": s3://a/1.tif and s3://b/1.tif. "),
+        (["file:///x/1.tif", "file:///y/1.tif"], ": file:///x/1.tif and file:///y/1.tif. "),
+    ],
+)
+def test_files_of_one_time_are_named_in_few_words(hrefs: list[str], shown: str) -> None:
+    """The second one without the folders of the first."""
+    told = note_of_equal_times(2, 5, [hrefs])
+
+    assert told.startswith("2 of 5 files have the time of another: ")
+    assert shown in told

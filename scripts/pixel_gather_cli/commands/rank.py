@@ -172,7 +172,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
             table = ranking.to_json()
     _print(table, as_json=out["as_json"], as_csv=out["as_csv"])
     for note in table["notes"]:
-        click.echo(note, err=True)
+        click.echo(f"warning: {note}", err=True)
     if out["parquet"]:
         from pixel_gather.features.rank.parquet_table import write_table  # noqa: PLC0415 # for Parquet alone
 

@@ -7,6 +7,7 @@ Sentinel-1, Sentinel-2 and HLS products.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from os.path import commonprefix
 from typing import Final, NamedTuple
 
 from pixel_gather.core.errors import RequestError
@@ -49,7 +50,7 @@ _MOST_BANDS: Final = 20
 """More different texts than this are no bands, or too long for a pattern."""
 
 _WAY: Final = "sources.band (--band of ls, plan and run)"
-_MIXED: Final = "Each becomes a row of one array, or a scene, by itself"
+_MIXED: Final = "Each is a row, or a scene, by itself"
 _MOST_NAMED: Final = 4
 _LOOKS_KNOWN: Final = re.compile(r"L[CEMOT]\d|S[12][A-D]_|T\d\d[A-Z]{3}_\d|/tiles/|HLS\.")
 """Loading ``regex`` for the built-in patterns takes 20 ms."""
@@ -150,13 +151,21 @@ def note_of_equal_times(
     """
     one, other = same_time[0][:2]
     said = (
-        f"{n:,} of {n_all:,} {'rows' if has_bands else 'files'} have the time of another: {one} and {other}"
+        f"{n:,} of {n_all:,} {'rows' if has_bands else 'files'} have the time of another: {one} and "
+        f"{_within_folder(other, one)}"
     )
     if has_bands:
-        return f"{said}. Each becomes a row by itself. If one repeats the other, leave it out"
+        return f"{said}. Each is a row by itself. If one repeats the other, leave it out"
     pattern = pattern_of_bands(same_time, sample)
     way = "give the list a column band" if pattern is None else f"{_WAY} '{pattern}' puts them together"
     return f"{said}. {_MIXED}. If they are bands of one scene, {way}"
+
+
+def _within_folder(href: str, other: str) -> str:
+    """Return an href without the folders that another one shares, unless they share only the scheme."""
+    shared = commonprefix((href, other))  # noqa: RUF071 # cut at a slash below
+    start = shared.rfind("/") + 1
+    return href if shared[:start].endswith("//") else href[start:]
 
 
 def pattern_of_bands(same_time: Sequence[Sequence[str]], sample: Sequence[str] = ()) -> str | None:
