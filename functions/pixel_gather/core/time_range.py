@@ -6,7 +6,7 @@
 
 import calendar
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -80,7 +80,7 @@ def last_moment(text: str) -> datetime:
     """
     moment = datetime.fromisoformat(text)
     if _PERIOD.fullmatch(text):
-        moment += timedelta(days=1) - _MICROSECOND
+        moment = datetime.combine(moment, time.max)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
