@@ -3,6 +3,8 @@
 GDAL computes exact coordinates there. No layout, no order and no second try changes a pixel.
 """
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +368,115 @@ def test_whole_numbers_without_nodata_are_refused(tmp_path: Path) -> None:
         make_plan(request)
     gather_undrawn(request | {"nodata": 200}, to=tmp_path / "cube")
     check_equals_gdal(tmp_path / "cube", [file], "EPSG:32632", missing=200)
+
+
+NUMPY: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]] = {
+    "median": lambda stack: np.nanmedian(stack, axis=0),
+    "mean": lambda stack: np.nanmean(stack, axis=0),
+    "count": lambda stack: np.count_nonzero(~np.isnan(stack), axis=0),
+}
+"""Statistics of scenes whose missing pixels are NaN."""
+
+
+def write_full(folder: Path, crs: str, *, seed: int, dtype: str, shift: float) -> str:
+    """Write pixels of all values of 8 bits, 0 among them, without nodata."""
+    file = write_projected(folder, crs, seed=seed, dtype=dtype, nodata=None, shift=shift)
+    with rasterio.open(file, "r+") as target:
+        random = np.random.default_rng(seed)
+        pixels = random.integers(0, 256, target.shape) * random.integers(0, 2, target.shape)
+        target.write(pixels.astype(dtype), 1)
+    return str(file)
+
+
+def expected_pixels(file: str, cube: xr.Dataset, resampling: str) -> np.ndarray[Any, Any]:
+    """Return what GDAL makes of a file as float64, NaN beside it: it gets pixels that are larger by 1."""
+    larger = Path(file).with_suffix(".larger.tif")
+    with rasterio.open(file) as source:
+        pixels, profile = source.read().astype("uint16") + 1, source.profile | {"dtype": "uint16"}
+    with rasterio.open(larger, "w", **profile) as target:
+        target.write(pixels)
+    shape = cube.sizes["y"], cube.sizes["x"]
+    found = warped_by_gdal(larger, "EPSG:32632", affine_of(cube), shape, resampling=resampling)
+    return np.where(found == 0, np.nan, found - 1.0)
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_values_beside_a_source_without_nodata_are_nan(tmp_path: Path, dtype: str, resampling: str) -> None:
+    """Physical values need no number that marks them. No pixel of 0 gets lost, and none is made."""
+    places = (("EPSG:32632", 0.026), ("EPSG:32633", -0.026), ("EPSG:4326", 0.0), ("EPSG:3035", 0.03))
+    files = [
+        write_full(tmp_path, crs, seed=seed, dtype=dtype, shift=shift)
+        for seed, (crs, shift) in enumerate(places)
+    ]
+    grid = {"crs": "utm", "resolution": 10, "resampling": resampling}
+    request = REQUEST | {"sources": {"hrefs": files}, "values": "scaled", "grid": grid}
+
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    assert gathered.report.n_failed == 0
+    for row, file in enumerate(files):
+        expected = expected_pixels(file, cube, resampling)
+        np.testing.assert_array_equal(cube["band_1"].values[row], expected.astype("float32"))
+        assert cube["valid_fraction"].values.ravel()[row] == pytest.approx(np.mean(~np.isnan(expected)))
+    assert 0 < cube["valid_fraction"].values.ravel()[1] < 1
+    assert (cube["band_1"].values == 0).any()
+    assert verify(tmp_path / "cube").is_same
+    assert replay(tmp_path / "cube").is_same
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize("statistic", ["median", "mean", "count"])
+def test_scenes_without_nodata_are_reduced(tmp_path: Path, statistic: str, resampling: str) -> None:
+    """Only pixels of the sources count, as their float results tell what is missing by NaN."""
+    places = (("EPSG:32632", 0.026), ("EPSG:32633", -0.026), ("EPSG:3035", 0.03))
+    files = [
+        write_full(tmp_path, crs, seed=seed, dtype="uint8", shift=shift)
+        for seed, (crs, shift) in enumerate(places)
+    ]
+    rows = [{"href": file, "time": f"2020-0{at + 1}-01"} for at, file in enumerate(files)]
+    grid = {"crs": "utm", "resolution": 10, "resampling": resampling}
+    request = REQUEST | {"sources": rows, "grid": grid}
+
+    reduced = request | {"reduce": {"by": "year", "statistic": statistic}}
+    cut = reduced | {"output": {"layout": {"chunk": [1, 16, 16]}}}
+    in_strips = Settings(max_task_nbytes=100_000)
+    gather_undrawn(reduced, to=tmp_path / "cube")
+    gather_undrawn(cut, to=tmp_path / "strips", settings=in_strips)
+
+    cube = opened(tmp_path / "cube")
+    assert make_plan(cut, settings=in_strips).n_strips > 1
+    np.testing.assert_array_equal(opened(tmp_path / "strips")["band_1"], cube["band_1"])
+    stack = np.stack([expected_pixels(file, cube, resampling) for file in files])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pixels that no scene has
+        expected = NUMPY[statistic](stack)
+    found = cube["band_1"].values[0]
+    np.testing.assert_array_equal(found, expected.astype(found.dtype))
+    assert np.isnan(stack).all(axis=0).any()
+    for chosen in ("first", "max"):
+        with pytest.raises(RequestError, match="where no scene has a pixel, a row needs nodata"):
+            make_plan(request | {"reduce": {"by": "year", "statistic": chosen}})
+
+
+def test_own_values_beside_scaled_ones_still_need_nodata(tmp_path: Path) -> None:
+    """The mask's band keeps its numbers."""
+    files = [write_full(tmp_path, "EPSG:32633", seed=seed, dtype="uint8", shift=-0.026) for seed in (1, 2)]
+    rows = [
+        {"href": file, "band": band, "time": "2020-01-01"}
+        for file, band in zip(files, ("red", "scl"), strict=True)
+    ]
+    request = REQUEST | {"sources": rows, "values": "scaled", "mask": {"band": "scl", "drop": [3]}}
+
+    with pytest.raises(RequestError, match="the sources of scl declare none"):
+        make_plan(request)
+    gather_undrawn(request | {"reduce": {"by": "year", "statistic": "max"}}, to=tmp_path / "cube")
+
+    cube = opened(tmp_path / "cube")
+    red, scl = (expected_pixels(file, cube, "nearest") for file in files)
+    expected = np.where(np.isnan(scl) | (scl == 3), np.nan, red)
+    np.testing.assert_array_equal(cube["red"].values[0], expected.astype("float32"))
 
 
 def test_plan_says_where_most_pixels_are_passed_over(tmp_path: Path) -> None:

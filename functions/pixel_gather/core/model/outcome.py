@@ -76,6 +76,12 @@ class Outcome:
     whole window.
     """
 
+    inside: bytes | None = None
+    """Where in the extent a warped source has pixels, if no number marks others; None for everywhere.
+
+    One bit for each pixel of the task's part of the window, each line from a new byte. Not in the sidecar.
+    """
+
     scaling: tuple[tuple[float, float], ...] | None = None
     """(scale, offset) of each band that was read; None if they equal the template's."""
 

@@ -217,7 +217,7 @@ async def plan_cube(
     _check_codec(plan)
     _check_mask(plan.of_scenes)
     _check_values(plan.of_scenes)
-    _check_missing(plan.of_scenes)
+    _check_missing(plan)
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan
@@ -381,9 +381,12 @@ def _check_values(plan: CubePlan) -> None:
 
 
 def _check_missing(plan: CubePlan) -> None:
-    """Refuse to warp whole numbers without nodata: a warped source has edges across the window."""
-    for each in plan.measurements if plan.is_warped else ():
-        if each.source_nodata is None and np.dtype(plan.slots[each.slot].dtype).kind not in "fc":
+    """Refuse to store warped whole numbers without nodata: a warped source has edges across the window.
+
+    What becomes physical values, or is reduced, does not need it: see `Outcome.inside`.
+    """
+    for each in plan.measurements if plan.is_warped and plan.reduction is None else ():
+        if each.nodata is None and np.dtype(each.dtype).kind not in "fc":
             raise RequestError(
                 f"pixels beside a warped source need a nodata value, and the sources of {each.name} declare "
                 "none: give one",

@@ -11,7 +11,7 @@ from pixel_gather.core.model.scaling import NO_SCALING, SCALING_COLUMNS, OffsetS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import valid_on_raster
 
 if TYPE_CHECKING:
     from pixel_gather.core.read.read_shard import Buffer
@@ -65,7 +65,7 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
         said = Scaling.said(declared, outcome.nodata, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
         nodata = said.nodata if outcome.nodata is None else outcome.nodata
-        is_valid = valid_pixels(part, nodata)
+        is_valid = valid_on_raster(band, outcome, nodata)
         stored = part if is_valid is None else part[is_valid]
         state, found, reason = judge_offset(said, declared, stored, source, target)
         if state is not OffsetState.UNDECIDED:

@@ -11,7 +11,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
 if TYPE_CHECKING:
     from pixel_gather.core.read.read_shard import Buffer
@@ -131,6 +131,8 @@ def _hidden(mask: PixelMask, stored: Pixels, of_mask: Outcome) -> Mask:
         inside = np.zeros(stored.shape, dtype=bool)
         inside[y_start:y_stop, x_start:x_stop] = True
         hidden |= ~inside
+    if (there := pixels_inside(of_mask, width=stored.shape[1])) is not None:
+        hidden |= ~there
     return hidden
 
 

@@ -30,6 +30,7 @@ from pixel_gather.core.plan.warped_grid import NOWHERE, Warp, lay_warp, seen_on
 from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess
 from pixel_gather.core.read.put_on_grid import put_on_grid
 from pixel_gather.core.read.stored_tiles import StoredTiles, TileRow
+from pixel_gather.core.read.valid_pixels import pack_inside
 from pixel_gather.core.read.warp_pixels import find_parts, known_parts, warp_pixels
 from pixel_gather.core.task_group import all_of
 
@@ -565,6 +566,9 @@ async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View
     wanted = [(_cut_out(own, around, part), part) for part in parts]
     await opened.read_into(wanted, bands=view.slot.bands, masked=plan.masked, part_nbytes=plan.part_nbytes)
     if window is not None:
+        # Does a number mark the pixels beside the source?
+        marks = outcome.nodata is not None or isnan(fill_value)
+        inside = None if marks else np.zeros(out.shape[1:], dtype=bool)
         warped = partial(
             warp_pixels,
             own,
@@ -574,8 +578,10 @@ async def _fill_warped(opened: OpenedSource, out: Pixels, warp: Warp, view: View
             nodata=outcome.nodata,
             fill_value=fill_value,
             projector=view.projector,
+            inside=inside,
         )
         outcome.extent = await in_thread(warped)
+        outcome.inside = None if inside is None else pack_inside(inside, outcome.extent)
 
 
 async def _parts_below(warp: Warp, view: View) -> tuple[Window, ...]:

@@ -11,7 +11,7 @@ from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan_reduction import CHOSEN
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 type Valid = np.ndarray[Any, np.dtype[np.bool_]]
@@ -121,6 +121,8 @@ def _valid(part: Pixels, outcome: Outcome, lines: slice) -> Valid:
     is_valid[max(y_stop - lines.start, 0) :] = False
     is_valid[:, :x_start] = False
     is_valid[:, x_stop:] = False
+    if (inside := pixels_inside(outcome, width=part.shape[1])) is not None:
+        is_valid &= inside[lines]
     return is_valid
 
 
@@ -273,7 +275,7 @@ def outcomes_of_row(plan: CubePlan, scenes: Scenes, counts: Pixels, *, height: i
     found[0].cost = Cost.of_parts(outcome.cost for outcome in everything)
     found[0].members = [list(outcomes) for outcomes in scenes.outcomes]
     for outcome in everything:
-        outcome.bands = [BandStats()]
+        outcome.bands, outcome.inside = [BandStats()], None
     for index in reversed(range(len(plan.measurements))):  # the first band of a file counts
         slot, _ = _place(plan, plan.measurements[index].name)
         for number, outcomes in enumerate(scenes.outcomes):

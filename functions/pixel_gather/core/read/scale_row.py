@@ -11,7 +11,7 @@ from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan, StoredValues
 from pixel_gather.core.read.harmonise_row import judge_offset
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import valid_on_raster
 
 if TYPE_CHECKING:
     from pixel_gather.core.read.read_shard import Buffer
@@ -48,7 +48,7 @@ def scale_row(
         values[:, at] = np.nan
         if outcome.status is Status.OK and source is not None:
             _scale(stored[:, at], values[:, at], outcome, source, told)
-        outcome.scaling = outcome.nodata = None  # the cube's values have none
+        outcome.scaling = outcome.nodata = outcome.inside = None  # the cube's values have none
 
 
 def _scale(
@@ -61,7 +61,8 @@ def _scale(
     for band, declared, expected in zip(stored, declared_by, told, strict=True):
         said = Scaling.said(declared, outcome.nodata, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
-        found = valid_pixels(part, said.nodata if outcome.nodata is None else outcome.nodata)
+        nodata = said.nodata if outcome.nodata is None else outcome.nodata
+        found = valid_on_raster(band, outcome, nodata)
         is_valid = np.ones(part.shape, dtype=bool) if found is None else found
         target = expected.scale, expected.offset
         state, scaling, reason = judge_offset(said, declared, part[is_valid], source, target)

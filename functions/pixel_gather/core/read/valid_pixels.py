@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.core.model.outcome import Outcome
+
 
 def valid_pixels(
     part: np.ndarray[Any, np.dtype[Any]], nodata: float | None
@@ -14,3 +16,44 @@ def valid_pixels(
         return ~np.isnan(part) if is_float else None
     valid: np.ndarray[Any, np.dtype[np.bool_]] = part != part.dtype.type(nodata)
     return valid & ~np.isnan(part) if is_float else valid
+
+
+def valid_on_raster(
+    band: np.ndarray[Any, np.dtype[Any]], outcome: Outcome, nodata: float | None
+) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Return as `valid_pixels`, of the part of a task's window that is a source's extent.
+
+    Args:
+        band: Shape (y, x) of the task's window.
+        outcome: Of the source.
+        nodata: That of its pixels.
+    """
+    x_start, y_start, x_stop, y_stop = outcome.extent
+    found = valid_pixels(band[y_start:y_stop, x_start:x_stop], nodata)
+    inside = pixels_inside(outcome, width=band.shape[1])
+    if inside is None:
+        return found
+    inside = inside[y_start:y_stop, x_start:x_stop]
+    return inside if found is None else found & inside
+
+
+def pack_inside(
+    inside: np.ndarray[Any, np.dtype[np.bool_]], extent: tuple[int, int, int, int]
+) -> bytes | None:
+    """Return where a source has pixels, as `Outcome.inside`.
+
+    Args:
+        inside: Shape (y, x) of the task's window.
+        extent: The rectangle around them, as `Outcome.extent`.
+    """
+    x_start, y_start, x_stop, y_stop = extent
+    is_whole = inside[y_start:y_stop, x_start:x_stop].all()
+    return None if is_whole else np.packbits(inside, axis=1).tobytes()
+
+
+def pixels_inside(outcome: Outcome, *, width: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Return where a source has pixels: shape (y, x) of the task's window. None for all of its extent."""
+    if outcome.inside is None:
+        return None
+    packed = np.frombuffer(outcome.inside, np.uint8).reshape(-1, -(-width // 8))
+    return np.unpackbits(packed, axis=1, count=width).view(np.bool_)

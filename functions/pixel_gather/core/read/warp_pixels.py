@@ -83,6 +83,7 @@ def warp_pixels(
     nodata: float | None,
     fill_value: float,
     projector: Projector,
+    inside: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None,
 ) -> tuple[int, int, int, int]:
     """Fill pixels of a grid from those of a source.
 
@@ -96,6 +97,7 @@ def warp_pixels(
         nodata: What missing pixels of the source hold. They do not count in a mean.
         fill_value: What a pixel holds where the source has none.
         projector: Between the CRSs.
+        inside: Overwritten with where the source has pixels, if given: shape (y, x) as ``out``.
 
     Returns:
         x_start, y_start, x_stop, y_stop around the pixels that lie on the source; zeros if none does.
@@ -112,6 +114,8 @@ def warp_pixels(
                 _take(pixels, band, block, fill_value)
             else:
                 _take_means(pixels, are_shown, band, block, block.four, nodata=nodata, fill_value=fill_value)
+        if inside is not None:
+            inside[lines] = True if block.inside is None else block.inside
         if block.extent is not None:
             x_start, y_start, x_stop, y_stop = block.extent
             extents.append((x_start, lines.start + y_start, x_stop, lines.start + y_stop))
