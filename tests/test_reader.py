@@ -57,6 +57,10 @@ class _Source:
     def overview_resampling(self) -> str | None:
         return self.resampling
 
+    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+        del window, bands
+        return None
+
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
         del window, bands
         if isinstance(self.value, Exception):

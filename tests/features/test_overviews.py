@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import rasterio
 from rasterio.enums import Resampling
+from rasterio.transform import from_origin
 
 from features.test_warp import REQUEST, affine_of
 from pixel_gather import Settings, make_plan, verify
@@ -116,3 +117,58 @@ def test_refused_in_words(more: dict[str, Any], message: str) -> None:
     request = REQUEST | {"sources": ["/nowhere.tif"], "overview": "auto"}
     with pytest.raises(RequestError, match=message):
         make_plan(request | more)
+
+
+def _write_cog(file: Path, *, seed: int, driver: str, **options: Any) -> str:
+    """Write a noisy image whose upper fifth is empty, with three overviews. Return its name."""
+    pixels = np.random.default_rng(seed).integers(0, 4000, (2, 1000, 900), "uint16")
+    pixels[:, :200] = 0
+    profile = {"crs": "EPSG:32632", "transform": from_origin(500_000, 5_000_000, 10, 10), "dtype": "uint16"}
+    profile |= {"count": 2, "height": 1000, "width": 900, "driver": driver} | options
+    with rasterio.open(file, "w", **profile) as target:
+        target.write(pixels)
+    if driver == "GTiff":  # a COG has overviews already
+        with rasterio.open(file, "r+") as target:
+            target.build_overviews([2, 4, 8], Resampling.average)
+    return str(file)
+
+
+TILED = {"tiled": True, "blockxsize": 256, "blockysize": 256}
+WRITTEN: dict[str, dict[str, Any]] = {
+    "COG": {"driver": "COG", "blocksize": 256, "compress": "deflate"},
+    "overviews behind": {"driver": "GTiff", "compress": "deflate"} | TILED,
+    "bands apart": {"driver": "GTiff", "compress": "zstd", "interleave": "band"} | TILED,
+    "as it is": {"driver": "GTiff"} | TILED,
+    "strips": {"driver": "GTiff", "compress": "lzw", "tiled": False},
+    "for GDAL alone": {"driver": "COG", "blocksize": 256, "compress": "LERC"},
+}
+WINDOWS: dict[str, dict[str, Any]] = {
+    "one tile": {"window": {"tile": "centre"}},
+    "all": {"window": {"bbox": [500_000, 4_990_000, 509_000, 5_000_000], "crs": "source"}},
+    "a box": {"window": {"bbox": [501_000, 4_991_000, 506_000, 4_997_000], "crs": "source"}},
+    "warped": {
+        "window": {"bbox": [501_000, 4_991_000, 506_000, 4_997_000], "crs": "EPSG:32632"},
+        "grid": {"crs": "EPSG:3857", "resolution": 100},
+    },
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=[] if each == "COG" else pytest.mark.long) for each in WRITTEN]
+)
+def test_a_plan_says_how_many_bytes_are_read(tmp_path: Path, kind: str, window: str) -> None:
+    """Of the image and of its overviews, which share a file, and of which a fifth is empty.
+
+    GDAL chooses its reads itself, so those are only likely.
+    """
+    most = 2 if kind == "for GDAL alone" else 1.01
+    files = [_write_cog(tmp_path / f"{seed}.tif", seed=seed, **WRITTEN[kind]) for seed in range(2)]
+    request = WINDOWS[window] | {"sources": {"hrefs": files}, "bands": [2], "nodata": 0}
+    for level in (None, 0, 1, *(["auto"] if window == "warped" else [])):
+        asked = request | {"overview": level}
+
+        planned = make_plan(asked).estimate.fetched_nbytes
+        read = gather_undrawn(asked, to=tmp_path / f"cube {level}").report.fetched_nbytes
+
+        assert read / most < planned < most * read, level

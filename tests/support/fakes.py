@@ -169,6 +169,11 @@ class FakeOpened:
         """Return none."""
         return ()
 
+    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+        """Return None: it has no tiles."""
+        del window, bands
+        return None
+
     @property
     def packed_header(self) -> bytes | None:
         """Return a name under which the reader remembers this version."""

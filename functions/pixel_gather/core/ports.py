@@ -92,6 +92,17 @@ class OpenedSource(Protocol):
             SourceError: The tiles cannot be found, or the store does not tell versions apart.
         """
 
+    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+        """Return how many bytes a read of a window fetches, as far as the header that was read tells.
+
+        Args:
+            window: It lies on the raster.
+            bands: Which bands, from 1.
+
+        Returns:
+            None if it would take a request to know.
+        """
+
     @property
     def resampling(self) -> str | None:
         """How the overviews were made, such as ``AVERAGE`` or ``NEAREST``; None if the file does not say."""

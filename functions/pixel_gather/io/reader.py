@@ -202,6 +202,10 @@ class _FastSource:
         except UnsupportedError:
             return None
 
+    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+        """Return how many bytes a read of a window fetches; see `ports.OpenedSource`."""
+        return self._opened.known_nbytes(window, bands)
+
     @property
     def hides_pixels(self) -> bool:
         """Whether a mask may hide pixels that do not hold nodata; see `ports.LevelledSource`."""

@@ -65,7 +65,7 @@ def _work(work: Workload) -> list[_Line]:
         (
             "bytes to read",
             size(work.fetched_nbytes),
-            ("mean size of the sampled sources, times the share of tiles",),
+            ("the window's tiles in the sampled sources, by their headers; else a share of their size",),
         ),
         _parts(work),
         ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),

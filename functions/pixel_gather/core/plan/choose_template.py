@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Final
@@ -17,12 +18,14 @@ from pixel_gather.core.model.scaling import NO_SCALING, Scaling
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.choose_overview import are_classes, open_level
 from pixel_gather.core.plan.common_grid import CommonGrid, seen_on_grid, step_to
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.draft import Draft
-from pixel_gather.core.plan.locate_window import Grid, locate_window
+from pixel_gather.core.plan.locate_window import Grid, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
+from pixel_gather.core.plan.plan_workload import nbytes_to_read
 from pixel_gather.core.plan.sample_warnings import (
     units_differ,
     warnings_of_claims,
@@ -150,7 +153,7 @@ def draft_slot(
     """
     name, opened = sample.name, sample.opened
     errors = [each for each in opened if isinstance(each, SourceError)]
-    headers, steps = list(sample.headers), [SAME]
+    headers, steps = list(sample.headers), [SAME] * len(sample.headers)
     unfit: list[SourceError] = []
     warps: list[Warp] = []
     if grid is not None and grid.target is not None:
@@ -188,6 +191,7 @@ def draft_slot(
             f"{name or 'the sources'}: pixels of {header.dtype} have no exact mean; write {others}",
             field="grid.resampling",
         )
+    windows = [warp.window for warp in warps] or _windows_on(headers, steps, slot, rule, projector)
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
     is_mask = request.mask is not None and request.mask.band == name
@@ -206,7 +210,12 @@ def draft_slot(
             key=lambda size: size[0] * size[1],
         ),
         scalings=tuple(_lowest_scaling(sample, band) for band in bands),
-        mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
+        mean_nbytes=_mean_nbytes(
+            sample,
+            {each.href: window for each, window in zip(headers, windows, strict=True)},
+            bands,
+            has_chips=isinstance(table, ChipTable),
+        ),
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
             *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
@@ -244,6 +253,46 @@ def draft_slot(
             ),
         ),
     )
+
+
+def _windows_on(
+    headers: Sequence[Header],
+    steps: Sequence[GridStep],
+    slot: SourceSlot,
+    rule: WindowRule,
+    projector: Projector,
+) -> list[Window | None]:
+    """Return what is read of each source. None of those that fail before a pixel is read."""
+    found: list[Window | None] = []
+    for seen, step in zip(headers, steps, strict=True):
+        window = None
+        with suppress(SourceError, RequestError):
+            window = locate_like(rule, seen, template=slot.grid, window=slot.window, projector=projector)
+            window = window.clipped(width=seen.width, height=seen.height)
+        found.append(None if window is None else step.on_source(window))
+    return found
+
+
+def _mean_nbytes(
+    sample: Sample, windows: Mapping[str, Window | None], bands: Sequence[int], *, has_chips: bool
+) -> float:
+    """Return how many bytes are read for the pixels of a source, on average.
+
+    Args:
+        sample: Some sources.
+        windows: What is read of those that fit the grid, by their hrefs. None if nothing is.
+        bands: Which bands, from 1.
+        has_chips: Whether each source has many windows. Then all of its pixels count.
+    """
+    nbytes = []
+    for each in sample.opened:
+        if isinstance(each, SourceError) or each.header.href not in windows:
+            continue
+        window = windows[each.header.href]
+        if has_chips:
+            window = Window(col_off=0, row_off=0, width=each.header.width, height=each.header.height)
+        nbytes.append(0.0 if window is None else nbytes_to_read(each, window, bands))
+    return sum(nbytes) / len(nbytes)
 
 
 def _lowest_scaling(sample: Sample, band: int) -> tuple[float, float]:

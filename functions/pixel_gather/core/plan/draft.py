@@ -27,6 +27,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     """(width, height) of the sampled source that has the most pixels."""
 
     mean_nbytes: float
+    """Bytes that are read for the pixels of a source's window. Where chips have many: for all pixels."""
+
     mean_open_nbytes: float
     warnings: tuple[str, ...]
     scalings: tuple[tuple[float, float], ...]

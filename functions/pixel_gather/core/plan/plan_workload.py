@@ -13,6 +13,8 @@ from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import (
@@ -23,7 +25,8 @@ from pixel_gather.core.plan.cube_plan import (
 )
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate
-from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.ports import OpenedSource, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -101,11 +104,12 @@ def plan_workload(
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = touched(draft.slot)
+        mean_nbytes = draft.mean_nbytes
         if isinstance(table, ChipTable):  # all chips of a task take at most one whole image
-            share = min(share, table.axis.n_images / layout.shard[0])
+            mean_nbytes *= min(share, table.axis.n_images / layout.shard[0])
         gets += per_slot * (to_open + ranges)
-        fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
-        window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
+        fetched += per_slot * (to_open * draft.mean_open_nbytes + mean_nbytes)
+        window_nbytes = max(window_nbytes, mean_nbytes)
         most_gets = max(most_gets, min(ranges, MOST_PARTS))
     height, width = drafts[0].slot.window.height, drafts[0].slot.window.width
     shape = (table.n_rows, height, width)
@@ -144,9 +148,42 @@ def plan_workload(
     )
 
 
+def nbytes_to_read(opened: OpenedSource, window: Window, bands: Sequence[int]) -> float:
+    """Return how many bytes are read for the pixels of a window: what the header tells, or else likely ones.
+
+    Args:
+        opened: The source, at the level that is read.
+        window: It lies on the raster.
+        bands: Which bands, from 1.
+    """
+    known = opened.known_nbytes(window, bands)
+    if known is not None:
+        return known
+    header = opened.header
+    _, share = _touched(Grid.of(header), window)
+    return share * level_share(header) * header.nbytes
+
+
+def level_share(header: Header) -> float:
+    """Return which share of all pixels in a file those of its header's level are.
+
+    It is 1 if overviews were not looked for. The header of an overview does not tell the size of the image,
+    which is taken to be twice as wide and high as the largest overview.
+    """
+    size, reduced = (header.width, header.height), header.overviews
+    if not reduced:
+        return 1.0
+    n_pixels = [width * height for width, height in reduced]
+    own = size[0] * size[1]
+    return own / (sum(n_pixels) + (4 * n_pixels[0] if size in reduced else own))
+
+
 def touched(slot: SourceSlot) -> tuple[int, float]:
     """Return the likely number of ranges of a window, and its share of the file's bytes."""
-    grid, wanted = slot.read_from
+    return _touched(*slot.read_from)
+
+
+def _touched(grid: Grid, wanted: Window) -> tuple[int, float]:
     window = wanted.clipped(width=grid.width, height=grid.height) or wanted
     rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
     cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width

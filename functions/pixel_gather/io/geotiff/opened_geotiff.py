@@ -402,10 +402,11 @@ class OpenedGeoTiff:
             SourceError: The object cannot be read.
         """
         found = await self.file.parsed(lambda: find_overviews(self.first, self.layout))
+        full = replace(self.header, overviews=tuple((each.width, each.height) for _, each in found))
         return tuple(
             replace(
                 self,
-                header=reduced_header(self.header, layout),
+                header=reduced_header(full, layout),
                 ifd=ifd,
                 layout=layout,
                 overview=index,
@@ -422,6 +423,20 @@ class OpenedGeoTiff:
             return overview_resampling(self.first)
         except NeedBytes:  # the header was made from this text, so this is seldom
             return None
+
+    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+        """Return how many bytes a read of a window fetches, as ``ports.OpenedSource`` says."""
+        limits = self.file.settings
+        try:
+            reads = self._cut([window], bands, limits)
+        except (NeedBytes, UnsupportedError):
+            return None
+        gets = join_tile_reads(
+            [each for each in reads if not each.is_sparse],
+            max_gap_nbytes=limits.max_gap_nbytes,
+            max_joined_nbytes=limits.cut_nbytes,
+        )
+        return sum(each.stop - each.start for each in gets)
 
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
         """Return how many bytes the tiles of a window take, and their first byte and the byte after the last.
