@@ -119,6 +119,32 @@ def test_refused_in_words(more: dict[str, Any], message: str) -> None:
         make_plan(request | more)
 
 
+@pytest.mark.parametrize(
+    ("levels", "n_times", "says"),
+    [
+        ([2, 4], "16.0", "They are those of overview 1, the coarsest that its files have"),
+        ([2, 90], "30.3", "They are those of overview 0: the next is coarser than the grid"),
+        ([], "59.0", "No overview fits: its files have none, or all are coarser than the grid"),
+    ],
+)
+def test_a_grid_that_passes_over_pixels_says_what_is_read(
+    tmp_path: Path, levels: list[int], n_times: str, says: str
+) -> None:
+    """The overview that is taken, and why no coarser one is."""
+    file = write_projected(tmp_path, "EPSG:32632", seed=1, n=800)
+    if levels:
+        with rasterio.open(file, "r+") as target:
+            target.build_overviews(levels, Resampling.average)
+    grid = {"crs": "EPSG:32633", "resolution": 800}
+    request = REQUEST | {"sources": {"hrefs": [str(file)]}, "grid": grid, "overview": "auto"}
+
+    (said,) = make_plan(request).warnings
+
+    assert said == (
+        f"nearest takes few of the pixels: they are {n_times} times as fine as those of the grid. {says}"
+    )
+
+
 def _write_cog(file: Path, *, seed: int, driver: str, **options: Any) -> str:
     """Write a noisy image whose upper fifth is empty, with three overviews. Return its name."""
     pixels = np.random.default_rng(seed).integers(0, 4000, (2, 1000, 900), "uint16")

@@ -231,7 +231,11 @@ def draft_slot(
             ),
             *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
             *warnings_of_warps(
-                slot, warps, n_overviews=len(header.overviews), fits_overviews=request.overview == "auto"
+                slot,
+                warps,
+                n_overviews=len(header.overviews),
+                fits_overviews=request.overview == "auto",
+                has_classes=are_classes(header, name, is_mask=is_mask),
             ),
             *(
                 warnings_of_places(

@@ -169,15 +169,21 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
 
 
 def warnings_of_warps(
-    slot: SourceSlot, warps: Sequence[Warp], *, n_overviews: int, fits_overviews: bool
+    slot: SourceSlot,
+    warps: Sequence[Warp],
+    *,
+    n_overviews: int,
+    fits_overviews: bool,
+    has_classes: bool = False,
 ) -> list[str]:
     """Warn about sources that end in the window, and about pixels of which most are passed over.
 
     Args:
         slot: The measurement of the sources.
         warps: Of the sample.
-        n_overviews: How many one of its files has.
+        n_overviews: How many one of its files has. 0 if they were not looked for.
         fits_overviews: Whether each file is read from the overview that fits the grid: `overview: auto`.
+        has_classes: Whether its values are classes, which only some overviews keep.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
     said = []
@@ -193,8 +199,14 @@ def warnings_of_warps(
             "An overview would have fewer to read: write overview: auto (--overview auto), or a number from "
             f"0, the largest; {has}"
         )
-        if fits_overviews:
-            better = f"No overview fits that keeps its values ({has})"
+        if fits_overviews and slot.overview is not None:
+            is_last = slot.overview + 1 == n_overviews
+            but = ", the coarsest that its files have" if is_last else ": the next is coarser than the grid"
+            better = f"They are those of overview {slot.overview}{but}"
+        elif fits_overviews and has_classes:
+            better = "No overview fits that keeps its values, which are classes"
+        elif fits_overviews:
+            better = "No overview fits: its files have none, or all are coarser than the grid"
         said.append(
             f"{slot.resampling} takes few of the pixels{of_band}: they are {side:.1f} times as fine as those "
             f"of the grid. {better}"
