@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pixel_gather_cli.main import main
+from support.images import write_image
 from support.resolutions import NORTH, WEST, scenes
 
 
@@ -111,3 +113,55 @@ def test_a_grid_that_is_far_too_coarse_is_named(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert "5 tasks of 0.016 MiB" in said
     assert "a smaller grid.resolution (--grid) takes less" in said
+
+
+WHOLE = "from whole pixels of the sources"
+DEGREES = (
+    "pixels of the grid are {} wide, {} times as wide as those of the sources, because its CRS counts in "
+    "degrees. If metres are meant, name a CRS that counts in them: grid.crs: utm (--grid-crs utm)"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "grid", "warning"),
+    [
+        (
+            ["--grid", "10"],
+            f"10 degrees (10.0000008, {WHOLE}) in EPSG:4326: every band average of 240 x 240 pixels",
+            DEGREES.format("10 degrees", 240),
+        ),
+        (
+            ["--grid", "1", "--grid-crs", "EPSG:4326"],
+            "1 degree in EPSG:4326: every band warped by nearest",
+            DEGREES.format("1 degree", 24),
+        ),
+        (
+            ["--grid", "0.25"],
+            f"0.25 degrees (0.25000002, {WHOLE}) in EPSG:4326: every band average of 6 x 6 pixels",
+            None,
+        ),
+        (["--grid", "finest"], "0.04166667 degrees in EPSG:4326: every band as it is", None),
+        (["--grid", "10000", "--grid-crs", "utm"], "10000 in EPSG:32613: every band warped by nearest", None),
+    ],
+)
+def test_a_grid_in_degrees_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: list[str], grid: str, warning: str | None
+) -> None:
+    """Who writes 10 means metres more often than pixels as wide as a country."""
+    pixels = np.ones((480, 480), "float32")
+    file = write_image(
+        tmp_path / "0.tif", pixels, west=-115, north=45, size=0.04166667, crs="EPSG:4326", nodata=None
+    )
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{file}\n")
+    asked = [str(listed), "--bbox=-109.1,36.9,-101.9,41.1", *asked]
+
+    assert status_of(["plan", "--sources", *asked]) == 0
+    planned = capsys.readouterr().out.splitlines()
+    assert next(each for each in planned if each.startswith("grid ")) == f"{'grid':<14} pixels of {grid}"
+    if warning is None:
+        assert not any("counts in degrees" in each for each in planned)
+        return
+    assert f"{'warning':<14} {warning}" in planned
+    assert status_of(["run", "--sources", *asked, "--no-report", "--to", str(tmp_path / "cube")]) == 0
+    assert warning in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """``pixel-gather plan``: the dry run."""
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -13,7 +14,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, in_degrees
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.run_table import shorten_in_middle
 from pixel_gather.features.gather.gather import make_plan
@@ -131,7 +132,7 @@ def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
         steps = shorten_in_middle(
             ", ".join(f"{name} {step}" for name, step in plan.steps.items()), _WIDEST_NAMES
         )
-        yield "grid", f"pixels of {plan.resolution:.8g} in {plan.placement.crs or 'no CRS'}: {steps}"
+        yield "grid", f"pixels of {_width_in_words(plan)} in {plan.placement.crs or 'no CRS'}: {steps}"
     if (mask := plan.of_scenes.mask) is not None:
         yield "mask", f"pixels are {mask.in_words()}"
     if plan.values == "harmonised":
@@ -144,6 +145,16 @@ def _grid_lines(plan: CubePlan) -> Iterator[tuple[str, str]]:
     if plan.reduction is not None:
         scenes = counted(plan.reduction.n_scenes, "scene")
         yield "reduce", f"{plan.reduction.in_words()}: {scenes} to {counted(plan.n_rows, 'row')}"
+
+
+def _width_in_words(plan: CubePlan) -> str:
+    """Return the width of pixels of a common grid: as asked for, and as whole pixels of sources make it."""
+    asked, transform = plan.resolution or 0.0, plan.placement.transform
+    said = in_degrees(asked) if plan.in_degrees else f"{asked:.8g}"
+    width = asked if transform is None else math.hypot(transform.a, transform.d)
+    if f"{width:.9g}" == f"{asked:.9g}":
+        return said
+    return f"{said} ({width:.9g}, from whole pixels of the sources)"
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:

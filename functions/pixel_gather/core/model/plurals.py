@@ -13,6 +13,11 @@ def counted(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
+def in_degrees(width: float) -> str:
+    """Return a width in degrees, such as ``1 degree`` or ``0.25 degrees``."""
+    return f"{width:.8g} degree{'' if width == 1 else 's'}"
+
+
 def none_of(names: Iterable[str]) -> str:
     """Return what is not there: ``no nir``, or ``no nir, no red and no scl``. A name counts once."""
     *first, last = [f"no {name}" for name in dict.fromkeys(names)]

@@ -16,9 +16,9 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.grid_step import MOST_TIMES, GridStep, Resampling
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, Placement
-from pixel_gather.core.plan.warped_grid import lay_asked_grid, lay_grid
+from pixel_gather.core.plan.warped_grid import MOST_DEGREES, lay_asked_grid, lay_grid
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -163,6 +163,14 @@ def width_of(header: Header) -> float:
             "has no geotransform, which a common grid needs", href=header.href, status=Status.UNSUPPORTED
         )
     return hypot(header.transform.a, header.transform.d)
+
+
+def crs_in_degrees(grid: Grid, projector: Projector) -> DescribedCrs | None:
+    """Return a grid's CRS if its unit is the degree. PROJ is asked only if it may be."""
+    if grid.transform is None or grid.crs is None or max(map(abs, grid.transform.xy(0, 0))) > MOST_DEGREES:
+        return None
+    described = projector.describe(grid.crs)
+    return described if described is not None and described.is_geographic else None
 
 
 def is_as_wide(header: Header, resolution: float) -> bool:

@@ -322,7 +322,8 @@ class CubePlan(Struct, frozen=True, kw_only=True):
     zfp_tolerance: float | None
     estimate: Estimate
     crs: DescribedCrs | None = None
-    """Description of the cube's CRS. None in a dry run, which does not start PROJ for it."""
+    """Description of the cube's CRS. None in a dry run, which does not start PROJ for it, except of a common
+    grid in degrees."""
 
     sampled_grids: tuple[Grid, ...] = ()
     """Different grids of the sources that were sampled, at most `MOST_GRIDS`. None in the plan that workers
@@ -366,6 +367,11 @@ class CubePlan(Struct, frozen=True, kw_only=True):
         if each is None:
             return self
         return replace(self, slots=each.slots, measurements=each.measurements, mask=each.mask, reduction=None)
+
+    @property
+    def in_degrees(self) -> bool:
+        """Whether ``resolution`` counts in degrees."""
+        return self.resolution is not None and self.crs is not None and self.crs.is_geographic
 
     @property
     def level(self) -> int | None:

@@ -28,6 +28,7 @@ from pixel_gather.core.plan.common_grid import (
     CommonGrid,
     check_one_grid,
     choose_grid,
+    crs_in_degrees,
     is_as_wide,
     rule_on_grid,
 )
@@ -60,6 +61,7 @@ from pixel_gather.core.plan.plan_workload import (
 )
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
+from pixel_gather.core.plan.sample_warnings import warnings_of_degrees
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -146,6 +148,7 @@ async def plan_cube(
     if grid is not None:
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
+    in_degrees = None if grid is None else crs_in_degrees(slots[0].grid, sources.projector)
     if grid is None and request.windows is None and template is None:
         _check_one_resolution(slots)
     _check_window(drafts, request.limits)
@@ -202,6 +205,7 @@ async def plan_cube(
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
+        crs=in_degrees,
         resolution=chosen.resolution,
         chips=_chip_axis(table, template),
         mask=chosen.mask if reduction is None else None,
@@ -209,6 +213,7 @@ async def plan_cube(
         values=chosen.values,
         reduction=reduction,
         warnings=(
+            *(warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector) if in_degrees else ()),
             *(warning for draft in drafts for warning in draft.warnings),
             *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
             *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),

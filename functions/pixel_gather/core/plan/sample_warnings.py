@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.model.plurals import in_degrees
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
+from pixel_gather.core.plan.choose_overview import times_finer
 from pixel_gather.core.plan.cube_plan import (
     ON_ANOTHER_GRID,
     OVERHANG_IS_NODATA,
@@ -25,6 +27,9 @@ from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.core.plan.plan_reduction import CHOSEN
 from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
+
+_MANY_DEGREES: Final = 10
+"""How many times as wide as those of the sources pixels of whole degrees are that may be meant in metres."""
 
 _MANY: Final = 4
 """Pixels of a source for each pixel of a grid from which on the plan names overviews."""
@@ -156,6 +161,27 @@ def units_differ(headers: Sequence[Header], bands: Sequence[int]) -> bool:
     return any(
         len({each.meaning(band).unit for each in headers if band <= each.n_bands}) > 1 for band in bands
     )
+
+
+def warnings_of_degrees(slots: Sequence[SourceSlot], resolution: float, projector: Projector) -> list[str]:
+    """Warn about a grid in degrees that may have been meant in metres.
+
+    Args:
+        slots: The measurements of the sources.
+        resolution: Width of the grid's pixels in degrees.
+        projector: Between the CRSs of sources and grid.
+    """
+    times = max(
+        each.step.over if each.own is None else times_finer(each.own, each.grid, projector) for each in slots
+    )
+    if resolution < 1 or times < _MANY_DEGREES:
+        return []
+    said = (
+        f"pixels of the grid are {in_degrees(resolution)} wide, {times:,.0f} times as wide as those of the "
+        "sources, because its CRS counts in degrees. If metres are meant, name a CRS that counts in them: "
+        "grid.crs: utm (--grid-crs utm)"
+    )
+    return [said]
 
 
 def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried: int) -> list[str]:

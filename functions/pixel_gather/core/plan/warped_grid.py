@@ -39,7 +39,7 @@ _N_ON_EDGE: Final = 21
 NOWHERE: Final = Window(col_off=-1, row_off=-1, width=1, height=1)
 """A window beside a source."""
 
-_MOST_DEGREES: Final = 720
+MOST_DEGREES: Final = 720
 """No longitude of a grid is larger. Most grids in metres are told apart by this, without asking PROJ."""
 
 _LONLAT: Final = "EPSG:4326"
@@ -139,7 +139,7 @@ def _around_the_earth(xs: Floats, own: Grid, projector: Projector) -> Floats:
     with np.errstate(invalid="ignore"):
         below, above = xs < first, xs > last
     is_too_wide = east - west > 360 + max(abs(own.transform.a), abs(own.transform.b))
-    are_no_degrees = max(abs(west), abs(east)) > _MOST_DEGREES
+    are_no_degrees = max(abs(west), abs(east)) > MOST_DEGREES
     if not (below.any() or above.any()) or is_too_wide or are_no_degrees:
         return xs
     described = projector.describe(own.crs)
