@@ -791,6 +791,22 @@ def test_plan_cube_warns_of_rows_without_a_time() -> None:
     assert two.warnings[0] == f"2 {said.format('have')}these rows out"
 
 
+@pytest.mark.parametrize("name", ["datetime", "date", "Time"])
+def test_plan_cube_warns_of_a_time_by_another_name(name: str) -> None:
+    """STAC calls it datetime. Such a column is text of each row, and the cube has no time axis."""
+    table = replace(hrefs("a"), columns=(ListColumn(name=name, dtype="string", varies_in_row=False),))
+
+    untimed = planned(reader_of(a=A), table)
+    timed = planned(reader_of(a=A), replace(table, has_time=True))
+
+    (said,) = untimed.warnings
+    assert said == (
+        "the list has no column time, so the cube's first axis is source. If the column "
+        f"{name} is the time of the images, name it time"
+    )
+    assert timed.warnings == ()
+
+
 def test_plan_cube_warns_of_columns_with_a_space() -> None:
     """CF separates names by spaces, so xarray cannot tell that such a column is a coordinate."""
     columns = tuple(

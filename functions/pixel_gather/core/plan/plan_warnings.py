@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
+_LIKE_TIME: Final = frozenset({"time", "datetime", "date"})
+"""Names of columns in lower case that may hold times."""
+
 _N_LOOKED_AT: Final = 16
 """Sources that are looked at to learn in which cloud they lie."""
 
@@ -61,6 +64,13 @@ def _warnings_of_times(
             f"{n:,} of {table.n_rows:,} rows {verb} no time: the cube's first axis is source, not time. Give "
             "every row a time, or leave these rows out"
         )
+    elif template is None and not table.has_time and request.reduce is None:
+        other = next((each.name for each in table.columns if each.name.lower() in _LIKE_TIME), None)
+        if other is not None:
+            yield (
+                f"the list has no column time, so the cube's first axis is source. If the column {other} is "
+                "the time of the images, name it time"
+            )
 
 
 def _warnings_of_list(table: SourceTable) -> Iterator[str]:
