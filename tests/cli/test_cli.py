@@ -306,7 +306,8 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
     assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
     assert found.err.startswith("1 of 2 hrefs contain no time")
     assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
-    assert without.err == ""
+    said = "no time was found in the names: say where it is by --time, such as _%Y%m%d_; see ls --help"
+    assert without.err == f"{said}\n"
 
 
 def test_prefix_and_pattern_make_a_cube_along_time(

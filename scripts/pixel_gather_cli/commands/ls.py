@@ -113,6 +113,8 @@ def ls_command(
 
 
 def _notes(named: "_Named", hrefs: list[str], *, has_time: bool, has_bands: bool) -> Iterator[str]:
+    if not has_time:
+        yield "no time was found in the names: say where it is by --time, such as _%Y%m%d_; see ls --help"
     if has_time and named.n_timeless:
         yield (
             f"{named.n_timeless:,} of {named.n:,} hrefs contain no time: a cube has a time axis only if all "
