@@ -75,6 +75,7 @@ def test_chips_are_added_to_a_cube(tmp_path: Path) -> None:
     cube = raw(done)
 
     assert done.n_appended == 2 * 3
+    assert "2 more chips" in repr(done)
     assert dict(cube.sizes) == dict(whole.sizes)
     assert sorted(cube["chip"].values.tolist()) == sorted(points)
     for name, (lon, lat) in points.items():
@@ -137,6 +138,9 @@ def test_a_grown_cube_is_that_of_the_command(tmp_path: Path, capsys: pytest.Capt
     assert run("plan", *options, "--windows", every, "--append-to", tmp_path / "cube") == 0
     assert "11 x 3 x 24 x 40 (chip, time, y, x), 5 new chips, " in capsys.readouterr().out
     assert run("run", *options, "--windows", every, "--append-to", tmp_path / "cube") == 0
+    assert f"{tmp_path / 'cube'} has 5 chips more\n" in capsys.readouterr().out
+    assert run("versions", tmp_path / "cube") == 0
+    assert capsys.readouterr().err == "each chip has 3 rows, one for each image\n"
     assert open_cube(tmp_path / "cube").sizes["chip"] == N_CHIPS
     capsys.readouterr()
     for name in ("plan", "run"):

@@ -12,7 +12,7 @@ from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
-from pixel_gather.features.gather.gathered import Gathered
+from pixel_gather.features.gather.gathered import Gathered, what_was_added
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import open_progress
@@ -153,7 +153,7 @@ def _next(gathered: Gathered) -> str:
 def _end_of(gathered: Gathered) -> str:
     said = "was already complete" if gathered.was_complete else "is complete"
     if gathered.n_appended is not None:
-        said = f"has {counted(gathered.n_appended, 'row')} more"
+        said = f"has {counted(*what_was_added(gathered))} more"
     ended = f"{gathered.place} {said}"
     if gathered.n_appended == 0:
         ended = nothing_appended(gathered.place, has_chips=gathered.report.images_per_chip is not None)

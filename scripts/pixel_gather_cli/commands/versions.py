@@ -7,9 +7,10 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.join.repository import JoinedVersion
-from pixel_gather.features.versions.versions import versions, versions_that_open
+from pixel_gather.features.versions.versions import images_per_chip, versions, versions_that_open
 from pixel_gather.in_process.joined_places import is_joined
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -46,6 +47,8 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
         added = f"{each.n_sources:>+9,}  {each.n_skipped:>7,}"
         when = each.committed_at[:19].replace("T", " ")
         click.echo(f"{each.number:>7}  {when}  {each.n_rows:>9,}  {added}  {what} {each.digest[:16]}")
+    if n := images_per_chip(cube, stores=stores):
+        click.echo(f"each chip has {counted(n, 'row')}, one for each image", err=True)
 
 
 def _versions_of_joined(found: Sequence[JoinedVersion], *, as_json: bool) -> str:

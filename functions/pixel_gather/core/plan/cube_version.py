@@ -15,7 +15,7 @@ class CubeVersion(Struct, frozen=True, kw_only=True):
     """When it became visible: ISO 8601, UTC."""
 
     n_rows: int
-    """Rows of the cube since then."""
+    """Rows of the cube since then, of chips one for each image of each."""
 
     n_sources: int
     """Sources that it added."""

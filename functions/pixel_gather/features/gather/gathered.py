@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from pixel_gather.features.view.view import ViewedCube
 
 
+def what_was_added(gathered: "Gathered") -> tuple[int, str]:
+    """Return how many rows or chips an append has added, and the word for one of them."""
+    n, n_images = gathered.n_appended or 0, gathered.report.images_per_chip
+    return (n, "row") if n_images is None else (n // n_images, "chip")
+
+
 class Gathered(Struct, frozen=True, kw_only=True):
     """A finished gather."""
 
@@ -47,7 +53,8 @@ class Gathered(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         said = "was complete" if self.was_complete else "is complete"
         if self.n_appended is not None:
-            said = f"has {counted(self.n_appended, 'more row')}"
+            n, what = what_was_added(self)
+            said = f"has {counted(n, f'more {what}')}"
         return shown(f"Gathered: {self.place} {said}", repr(self.report)[1:-1].splitlines(), most=8)
 
     def open(self) -> "xr.Dataset":

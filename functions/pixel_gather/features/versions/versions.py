@@ -141,6 +141,12 @@ def _versions_before(growing: ZarrCube, before: int | str) -> tuple[CubeVersion,
     return tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
 
 
+def images_per_chip(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> int | None:
+    """Return how many rows each chip of a cube has, one for each image. None if it holds no chips."""
+    report = _find_version(_growing(cube, stores)).complete_report()
+    return None if report is None else report.images_per_chip
+
+
 def versions_that_open(
     cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
 ) -> frozenset[int]:
