@@ -145,7 +145,8 @@ def test_others_wait_for_an_append_at_work(cube: Any, age_s: float) -> None:
     """They are told how old its last sign is."""
     cube.hold(THEIRS, age_s=age_s)
     says = (
-        rf"there: another append is at work.* {age_s / 60:.0f} minutes old. After 30 it counts as abandoned"
+        rf"there: another append is at work\. .* {age_s / 60:.0f} minutes old\. After 30 it counts as "
+        r"abandoned\. If it was stopped, run its own command again: that goes on with it$"
     )
 
     with pytest.raises(AppendRunningError, match=says):

@@ -6,6 +6,7 @@ PUT has a condition, and stops if a later append has filled the shard meanwhile.
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,8 @@ from pixel_gather.core.stores import ROOT_KEY, CubeStore, FoundCube
 from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.publish import Check, commit, put_all
 from pixel_gather.engine.row_claim import RowClaim, check_claimed, claim_key, take_claim
+
+_THEN: Final = "Run again when it is done"
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
@@ -58,7 +61,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
         return Compacted(n_shards=0, freed_nbytes=0, version=found.version)
     if is_begun:  # before an append loses its claim, which may have been stopped within its commit
         await cube.compaction_files(found)
-    claim = await take_claim(cube, version, _claim_of(found))
+    claim = await take_claim(cube, version, _claim_of(found), then=_THEN)
     found = await find_growing_cube(cube)  # the claim may have changed the group's metadata
 
     async def still_ours() -> None:

@@ -30,6 +30,7 @@ LAPSES_AFTER_S: Final = 1800.0
 """Twice the longest time of a Lambda function: a worker renews the claim at the start of each shard."""
 
 _RENEWED_AFTER_S: Final = 300.0
+_THEN_REPEAT: Final = "If it was stopped, run its own command again: that goes on with it"
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -174,8 +175,16 @@ async def claim_rows(cube: CubeStore, plan: CubePlan, *, settles: bool = False) 
     return replace(plan, planned_at=claim.planned_at)
 
 
-async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClaim:
+async def take_claim(
+    cube: CubeStore, version: int, wanted: RowClaim, *, then: str = _THEN_REPEAT
+) -> RowClaim:
     """Claim the next version of a cube, or continue the claim of the same request.
+
+    Args:
+        cube: The cube.
+        version: The one to claim.
+        wanted: The claim.
+        then: What the error says to do if another append is at work.
 
     Returns:
         The claim. Of another run of the same request, if that was first.
@@ -192,7 +201,7 @@ async def take_claim(cube: CubeStore, version: int, wanted: RowClaim) -> RowClai
             if (theirs.digest, theirs.again) == (wanted.digest, wanted.again):
                 claim = theirs
                 break
-            _check_abandoned(cube, there)
+            _check_abandoned(cube, there, then=then)
             is_given_up = theirs.digest != wanted.digest and (theirs.tries_again or theirs.settles)
             if is_given_up and not wanted.settles:
                 raise AppendRunningError(
@@ -252,10 +261,10 @@ async def check_claimed(cube: CubeStore, version: int, claim: str) -> None:
         await cube.put_object(key, there.content, replaces=there.etag)
 
 
-def _check_abandoned(cube: CubeStore, there: StoredObject) -> None:
+def _check_abandoned(cube: CubeStore, there: StoredObject, *, then: str = _THEN_REPEAT) -> None:
     age_s = time.time() - there.modified_at
     if age_s < LAPSES_AFTER_S:
         raise AppendRunningError(
-            f"{cube.place}: another append is at work: run again when it is done. Its last sign of work is "
-            f"{max(age_s, 0) / 60:.0f} minutes old. After {LAPSES_AFTER_S / 60:.0f} it counts as abandoned"
+            f"{cube.place}: another append is at work. Its last sign of work is {max(age_s, 0) / 60:.0f} "
+            f"minutes old. After {LAPSES_AFTER_S / 60:.0f} it counts as abandoned. {then}"
         )
