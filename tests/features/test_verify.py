@@ -187,6 +187,17 @@ def test_cube_without_a_receipt_is_refused(cube: Path) -> None:
         verify(cube)
 
 
+def test_unfinished_cube_is_refused_as_one(cube: Path) -> None:
+    """Whoever has stopped a gather learns how it goes on."""
+    (cube / "receipt.json").unlink()
+    root = json.loads((cube / "zarr.json").read_text())
+    root["attributes"]["complete"] = 0
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+    with pytest.raises(StoreError, match=r"the cube is not complete\. If its gather is still at work, wait"):
+        verify(cube)
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"format": 1}', b"[" * 5000])
 def test_damaged_receipt_is_refused(cube: Path, content: bytes) -> None:
     """Nothing is compared with half a receipt."""

@@ -251,6 +251,16 @@ def test_a_finished_gather_shows_its_cube(cube: Path, opened: list[str]) -> None
         _read(viewed.url)
 
 
+def test_an_unfinished_cube_is_not_served(cube: Path, opened: list[str]) -> None:
+    """Its page would show holes. An append leaves the cube complete, so a growing one is shown."""
+    (cube / "zarr.json").write_text('{"attributes": {"complete": 0}}')
+
+    with pytest.raises(StoreError, match=r"the cube is not complete\. If its gather is still at work, wait"):
+        pixel_gather.view(cube)
+
+    assert opened == []
+
+
 def test_a_place_without_a_cube_is_not_served(tmp_path: Path, opened: list[str]) -> None:
     """Nothing is left listening, and no browser opens."""
     threads = threading.active_count()

@@ -25,12 +25,12 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError, why_no_cube
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.served_files import FilePart, Files, StoredFiles, range_of
 from pixel_gather.io.cube.written_report import VIEW_KEY, view_page
-from pixel_gather.io.cube.zarr_metadata import is_of_chips
+from pixel_gather.io.cube.zarr_metadata import is_of_chips, is_unfinished
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
@@ -186,6 +186,8 @@ def _check_cube(store: Store, name: str) -> None:
         raise StoreError(f"{name} could not be read: {said_of_place(error)}") from error
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{name}: {why_no_cube(error)}") from error
+    if is_unfinished(root):
+        raise StoreError(f"{name}: {NOT_COMPLETE}")
     if is_of_chips(root):
         raise RequestError(f"{name} is a cube of chips, which the page does not show", field="cube")
 

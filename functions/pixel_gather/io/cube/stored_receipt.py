@@ -5,7 +5,8 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import FORMAT, Receipt
-from pixel_gather.core.stores import RECEIPT_KEY
+from pixel_gather.core.stores import NOT_COMPLETE, RECEIPT_KEY, ROOT_KEY
+from pixel_gather.io.cube.zarr_metadata import is_unfinished
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place
 
@@ -19,6 +20,8 @@ def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -
     try:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
     except FileNotFoundError as error:
+        if _is_begun(store):
+            raise StoreError(f"{place}: {NOT_COMPLETE}") from error
         raise StoreError(
             f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of "
             f"{wanted}"
@@ -26,6 +29,14 @@ def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return parse_receipt(content, place)
+
+
+def _is_begun(store: Store) -> bool:
+    """Return whether a gather has begun a cube there, and not finished it."""
+    try:
+        return is_unfinished(bytes(obstore.get(store, ROOT_KEY).bytes()))
+    except (BaseError, OSError):
+        return False
 
 
 def parse_receipt(content: bytes, place: str) -> Receipt:

@@ -277,6 +277,14 @@ def is_of_chips(content: bytes) -> bool:
         return False
 
 
+def is_unfinished(content: bytes) -> bool:
+    """Return whether the content of a group's ``zarr.json`` says that a gather has not finished the cube."""
+    try:
+        return not json.loads(content)["attributes"]["complete"]
+    except (ValueError, KeyError, TypeError):  # no gather has written it
+        return False
+
+
 def group_content(root: Mapping[str, Any]) -> bytes:
     """Return the content of a group's ``zarr.json``. The gather's record gets the checksum of all of it."""
     gather = gather_of(root["attributes"])
