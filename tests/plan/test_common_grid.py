@@ -189,17 +189,21 @@ def test_neighbouring_tiles_of_one_zone_join_one_lattice() -> None:
     assert plan.warnings == ()
 
 
-def test_a_sample_that_does_not_fit_is_told() -> None:
-    """Its sources will be unlike."""
+def test_samples_that_do_not_fit_are_told_in_one_warning() -> None:
+    """By the width of their pixels, and by their place. It says how all of them become one cube."""
     reader, table = scene_of(red=image(10))
-    reader.images |= {"s3://b/15": image(15)}  # type: ignore[operator] # a dict
-    rows = (*table.all_rows, CubeRow(time_us=None, sources=(Source(href="s3://b/15", band="red"),)))
+    reader.images |= {"s3://b/15": image(15), "s3://b/off": image(10, shift=5)}  # type: ignore[operator] # a dict
+    others = (
+        CubeRow(time_us=None, sources=(Source(href=f"s3://b/{name}", band="red"),)) for name in ("15", "off")
+    )
 
-    plan = plan_of(reader, FakeTable(rows, bands=("red",)), grid={"resolution": 10})
+    plan = plan_of(reader, FakeTable((*table.all_rows, *others), bands=("red",)), grid={"resolution": 10})
 
-    assert (
-        "1 of 2 sampled sources of band red do not fit the grid: s3://b/15: its pixels are 15 wide"
-        in (plan.warnings[0])
+    (said,) = plan.warnings
+    assert said == (
+        "2 of 3 sampled sources of band red lie on another grid, such as s3://b/15: its pixels are 15 wide: "
+        "no whole number of them, up to 256, makes a pixel of 10, nor the other way round. Their status will "
+        "be unlike. With --grid WIDTH --grid-crs CRS (grid: {crs, resolution}) all are warped onto one grid"
     )
 
 

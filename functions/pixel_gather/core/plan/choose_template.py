@@ -194,6 +194,7 @@ def draft_slot(
     windows = [warp.window for warp in warps] or _windows_on(headers, steps, slot, rule, projector)
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
+    apart = [each for each in unfit if each.status is Status.UNLIKE] if not warps else []
     is_mask = request.mask is not None and request.mask.band == name
     reduced_by = None if request.reduce is None or is_mask else request.reduce.statistic
     return Draft(
@@ -229,7 +230,7 @@ def draft_slot(
                 values=request.values,
                 reduced_by=reduced_by,
             ),
-            *warnings_of_unfit(slot, unfit, n_tried=len(opened)),
+            *warnings_of_unfit(slot, [each for each in unfit if each not in apart], n_tried=len(opened)),
             *warnings_of_warps(
                 slot,
                 warps,
@@ -245,6 +246,8 @@ def draft_slot(
                     projector,
                     nodata=nan if request.values == "scaled" else nodata,
                     wants_same_grid=wants_same_grid,
+                    unfit=apart,
+                    may_warp=not (by_reference or request.passes_through or request.output.append_to),
                 )
                 if request.windows is None
                 else ()

@@ -31,6 +31,7 @@ APART: Final = "its pixels do not coincide with the cube's"
 """Why a source on another grid is refused."""
 
 ON_ANOTHER_GRID: Final = "lie on another grid"
+WARP_THEM: Final = ". With --grid WIDTH --grid-crs CRS (grid: {crs, resolution}) all are warped onto one grid"
 PARTLY_OUTSIDE: Final = "the window lies partly outside"
 _SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
 OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"

@@ -21,6 +21,7 @@ from pixel_gather.core.plan.cube_plan import (
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
     PARTLY_OUTSIDE,
+    WARP_THEM,
     SourceSlot,
 )
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
@@ -294,8 +295,21 @@ def warnings_of_places(
     *,
     nodata: float | None,
     wants_same_grid: bool = False,
+    unfit: Sequence[SourceError] = (),
+    may_warp: bool = False,
 ) -> list[str]:
-    """Return warnings about the window's position: outside or partly outside sources, or on other grids."""
+    """Return warnings about the window's position: outside or partly outside sources, or on other grids.
+
+    Args:
+        slot: The measurement of the sources.
+        rule: The wanted window.
+        headers: Those of the sample that fit the grid by the width of their pixels.
+        projector: For windows on the map.
+        nodata: That of the sources.
+        wants_same_grid: Whether sources on another grid are refused.
+        unfit: Why others do not fit it. They are told together with those on another grid.
+        may_warp: Whether the request could have a grid that all are warped onto.
+    """
     of_band = f" of band {slot.name}" if slot.name else ""
     alike = [each for each in headers if each.dtype == slot.dtype]
     placed: list[tuple[Header, Window]] = []
@@ -315,10 +329,11 @@ def warnings_of_places(
         for each, own in placed
         if not Placement.on(Grid.of(each), own).covers_same_pixels_as(ours)
     ]
-    if others and wants_same_grid:
+    if wants_same_grid and (others or unfit):
+        such = f"{unfit[0]}. Their" if unfit else f"{others[0][0].href}: their"
         said.append(
-            f"{len(others)} of {len(alike)} sampled sources{of_band} {ON_ANOTHER_GRID}, such as "
-            f"{others[0][0].href}: their status will be unlike"
+            f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
+            f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
         )
         placed = [each for each in placed if each not in others]
     elif others:

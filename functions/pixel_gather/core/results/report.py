@@ -27,6 +27,7 @@ from pixel_gather.core.plan.cube_plan import (
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
     PARTLY_OUTSIDE,
+    WARP_THEM,
     CubePlan,
 )
 from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
@@ -508,11 +509,10 @@ class Tally:
         if self.n_apart > 1:  # this replaces the warning that the sample gave
             warnings = [each for each in warnings if ON_ANOTHER_GRID not in each]
             n_sources = sum(self.status_counts.values()) - self.status_counts["absent"]
-            hint = ". With --grid WIDTH --grid-crs CRS (grid: {crs, resolution}) all are warped onto one grid"
             warnings.insert(
                 0,
                 f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
-                + (hint if self._earlier is None else ""),
+                + (WARP_THEM if self._earlier is None else ""),
             )
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
