@@ -88,7 +88,7 @@ def command() -> None:
 
     \b
     Exit codes:
-      0    all was gathered; also if ls, search, drill, series or points found nothing
+      0    all was gathered; also if ls, search, drill, series, points or zones found nothing
       1    finished, but some sources failed, or a verified or replayed cube differs
       2    bad usage, refused, or a gather on AWS that failed
       70   a defect of Pixel Gather

@@ -34,6 +34,7 @@ from pixel_gather import (
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results import row_coordinates
+from pixel_gather.features.gather.gathered import what_was_added
 from pixel_gather.features.rows.rows import rows_where
 from support.command_line import run
 
@@ -75,7 +76,7 @@ def test_chips_are_added_to_a_cube(tmp_path: Path) -> None:
     cube = raw(done)
 
     assert done.n_appended == 2 * 3
-    assert "2 more chips" in repr(done)
+    assert what_was_added(done) == (2, "chip")
     assert dict(cube.sizes) == dict(whole.sizes)
     assert sorted(cube["chip"].values.tolist()) == sorted(points)
     for name, (lon, lat) in points.items():
