@@ -392,9 +392,10 @@ def _check_missing(plan: CubePlan) -> None:
     """
     for each in plan.measurements if plan.is_warped and plan.reduction is None else ():
         if each.nodata is None and np.dtype(each.dtype).kind not in "fc":
+            instead = ", or write values: scaled (--values scaled)" if plan.values == "raw" else ""
             raise RequestError(
                 f"pixels beside a warped source need a nodata value, and the sources of {each.name} declare "
-                "none: give one",
+                f"none: give one{instead}",
                 field="nodata",
             )
 
