@@ -76,6 +76,7 @@ def test_an_answer_comes_back() -> None:
     assert do("shout", "answer") == Answer("ANSWER")
 
 
+@pytest.mark.long
 def test_processes_begin_their_work_together() -> None:
     """The fast one waits until the slow one is ready."""
     jobs = {"fast": Job("0"), "slow": Job("0.3")}

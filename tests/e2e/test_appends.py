@@ -108,6 +108,7 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
     assert "output.append_to" in json.dumps(folder.body)
 
 
+@pytest.mark.long
 def test_an_append_reads_what_had_failed_in_its_own_row(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,7 @@ def test_emulator_that_ends_by_itself_shows_its_log() -> None:
         kill_from_within()
 
 
+@pytest.mark.long
 def test_emulator_that_cannot_start_shows_why() -> None:
     """The error says that the port is taken."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

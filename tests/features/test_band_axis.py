@@ -54,6 +54,7 @@ def objects_of(place: Path) -> list[str]:
     return sorted(str(each.relative_to(place)) for each in place.glob("bands/c/**/*") if each.is_file())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("interleave", ["pixel", "band"])
 @pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none"])
 def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
@@ -81,6 +82,7 @@ def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
     assert replay(tmp_path / "axis").counts == {"same": 6}
 
 
+@pytest.mark.long
 def test_an_axis_grows_in_shards_that_are_not_full(tmp_path: Path) -> None:
     """Rows that are added, and a failed row that is tried again, give what one gather gives."""
     sources = years(tmp_path, *range(2017, 2024))

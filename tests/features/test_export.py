@@ -70,6 +70,7 @@ def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_p
             assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 
+@pytest.mark.long
 def test_geotiffs_are_valid_by_the_rules_of_cogs(tmp_path: Path) -> None:
     """rio-cogeo, which follows GDAL's validate_cloud_optimized_geotiff, finds no fault and no warning."""
     validate = pytest.importorskip("rio_cogeo", reason="needs the group judges").cog_validate
@@ -96,6 +97,7 @@ def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0,
     return place
 
 
+@pytest.mark.long
 def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
     """Edges and nodata have one value for each row, as one source holds all of its bands."""
     sources = [_tiff(tmp_path / f"{nodata}.tif", count=2, nodata=nodata) for nodata in (NODATA, 7)]
@@ -186,6 +188,7 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
         assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "said"),
     [
@@ -349,6 +352,7 @@ def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -
         assert (middle < 60).all(axis=-1).sum() > 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".webp", ".apng"])
 def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) -> None:
     """Three measurements are red, green and blue. APNG has the same pixels as the sheet."""
@@ -373,6 +377,7 @@ def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) 
     assert red < green < blue
 
 
+@pytest.mark.long
 def test_pictures_are_in_true_colour_without_a_choice(cube: Path, tmp_path: Path) -> None:
     """The names of the measurements say which are red, green and blue."""
     for name, chosen in (("chosen.png", ["red", "green", "blue"]), ("unchosen.png", [])):

@@ -74,6 +74,7 @@ def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
     return np.concatenate([each[name].values for each in members(cubes)])
 
 
+@pytest.mark.long
 def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
     """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
     found = open_joined(joined)
@@ -115,6 +116,7 @@ def test_icechunk_and_zarr_read_it_without_pixel_gather(cubes: list[Path], joine
     np.testing.assert_array_equal(group["band_1"][:][there], together(cubes[:3], "band_1"))
 
 
+@pytest.mark.long
 def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
     """The first version has the first two cubes."""
     second, first = joined_versions(joined)
@@ -149,6 +151,7 @@ def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], t
         open_joined(tmp_path / "all", group="c")
 
 
+@pytest.mark.long
 def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path) -> None:
     """Such an array has no place on the map."""
     found = join(cubes, to=tmp_path / "all", any_grid=True, keep=["transform"])
@@ -162,6 +165,7 @@ def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path
     assert "spatial:transform" not in whole.attrs
 
 
+@pytest.mark.long
 def test_rows_of_joined_cubes_are_found_by_any_coordinate(cubes: list[Path], joined: Path) -> None:
     """Those of the array, those of the members' tables, and the member itself."""
     whole = open_joined(joined)

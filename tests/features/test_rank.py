@@ -164,6 +164,7 @@ def test_box_and_polygon_are_cut_at_pixels(folder: Path) -> None:
     assert in_polygon["value"] == pytest.approx(values[~outside].mean(), rel=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["ndvi", "red"])
 @pytest.mark.parametrize("area", [None, (37, 61, 311, 254)])
 @pytest.mark.parametrize("mask", [None, {"band": "scl", "drop": _SCL_DROP}])

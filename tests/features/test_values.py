@@ -107,6 +107,7 @@ def test_later_rows_and_second_tries_are_harmonised_as_the_first(tmp_path: Path)
     assert no.value.field == "values"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pixel", "declares", "reason"),
     [

@@ -78,6 +78,7 @@ def of_a_small_account() -> Synthesized:
     return synthesized(account_concurrency=119, alarm_usd_per_day=7, worker_memory_mib=10_240)
 
 
+@pytest.mark.long
 def test_worker_is_as_large_as_the_deployment_says(stack: Synthesized) -> None:
     """The key sets only the worker's memory. The planners know it, because they size the shards."""
     small, large = stack.functions(), of_a_small_account().functions()

@@ -45,6 +45,7 @@ def _holds(found: ErrorEstimate, exact: float) -> bool:
     return abs(found.value - exact) <= INTERVAL * found.error + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reduce", "resampling", "text"),
     [

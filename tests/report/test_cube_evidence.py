@@ -295,6 +295,7 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
     assert (~sheet[0].is_valid).sum() == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("transform", "said"),
     [

@@ -64,6 +64,7 @@ def test_plan_gather_refuses_a_list_that_takes_too_long(s3: Any, monkeypatch: py
     assert "the list takes longer to read than" in verdict["cause"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sources",
     [

@@ -392,6 +392,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
 
 
+@pytest.mark.long
 def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) -> None:
     """After the cube was removed and planned anew, a redrive of the old plan leaves it alone."""
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
@@ -643,6 +644,7 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     assert machine.finished(again)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> None:
     """So it needs no Map Run. Another attempt has one, as well as a gather whose map has to bear failures."""
     small = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "small"}})

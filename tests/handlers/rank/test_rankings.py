@@ -122,6 +122,7 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
     assert same(shown["ranking"]["scenes"]) == same(service.here(body))
 
 
+@pytest.mark.long
 def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path: Path) -> None:
     """Only scenes whose rank is open are read again. The documents are those of the API's description.
 
@@ -305,6 +306,7 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     assert same(again["ranking"]["scenes"]) == same(first["ranking"]["scenes"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asks", [True, False], ids=["request", "redrive"])
 def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) -> None:
     """The call that wrote the ranking was killed before its note. Then the ranking is removed."""
@@ -445,6 +447,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
     assert (limit_code, of_limit["field"]) == (422, "limit")
 
 
+@pytest.mark.long
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     """They are handled like gathers. The documents are those of the API's description."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}

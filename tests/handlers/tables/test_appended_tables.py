@@ -75,6 +75,7 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     assert current(service)["result"]["name"] == "points-grows"
 
 
+@pytest.mark.long
 def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None:
     """With their features, which each version has beside it."""
     body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones-grow"}
