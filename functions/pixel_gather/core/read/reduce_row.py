@@ -121,8 +121,8 @@ def _valid(part: Pixels, outcome: Outcome, lines: slice) -> Valid:
     is_valid[max(y_stop - lines.start, 0) :] = False
     is_valid[:, :x_start] = False
     is_valid[:, x_stop:] = False
-    if (inside := pixels_inside(outcome, width=part.shape[1])) is not None:
-        is_valid &= inside[lines]
+    if (inside := pixels_inside(outcome, width=part.shape[1], lines=lines)) is not None:
+        is_valid &= inside
     return is_valid
 
 

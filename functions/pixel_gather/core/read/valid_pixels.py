@@ -30,10 +30,10 @@ def valid_on_raster(
     """
     x_start, y_start, x_stop, y_stop = outcome.extent
     found = valid_pixels(band[y_start:y_stop, x_start:x_stop], nodata)
-    inside = pixels_inside(outcome, width=band.shape[1])
+    inside = pixels_inside(outcome, width=band.shape[1], lines=slice(y_start, y_stop))
     if inside is None:
         return found
-    inside = inside[y_start:y_stop, x_start:x_stop]
+    inside = inside[:, x_start:x_stop]
     return inside if found is None else found & inside
 
 
@@ -51,9 +51,17 @@ def pack_inside(
     return None if is_whole else np.packbits(inside, axis=1).tobytes()
 
 
-def pixels_inside(outcome: Outcome, *, width: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return where a source has pixels: shape (y, x) of the task's window. None for all of its extent."""
+def pixels_inside(
+    outcome: Outcome, *, width: int, lines: slice = slice(None)
+) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Return where a source has pixels: shape (y, x). None for all of its extent.
+
+    Args:
+        outcome: Of the source.
+        width: That of the task's window.
+        lines: Which of the window's lines.
+    """
     if outcome.inside is None:
         return None
     packed = np.frombuffer(outcome.inside, np.uint8).reshape(-1, -(-width // 8))
-    return np.unpackbits(packed, axis=1, count=width).view(np.bool_)
+    return np.unpackbits(packed[lines], axis=1, count=width).view(np.bool_)
