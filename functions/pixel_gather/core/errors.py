@@ -39,6 +39,9 @@ from typing import Any, ClassVar, Final
 
 from pixel_gather.core.model.status import Status
 
+DAMAGED_JSON: Final = (JSONDecodeError, UnicodeDecodeError, RecursionError)
+"""What reading a file raises that is no JSON, or is nested too deep."""
+
 NOT_OF_A_CUBE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a group's ``zarr.json`` raises if it is damaged, or if no gather has written it."""
 
@@ -53,7 +56,7 @@ _MOST_NAMED: Final = 3
 
 def why_no_cube(error: Exception) -> str:
     """Return why a place holds no cube: reading its ``zarr.json`` raised one of `NOT_OF_A_CUBE`."""
-    if isinstance(error, (JSONDecodeError, UnicodeDecodeError, RecursionError)):
+    if isinstance(error, DAMAGED_JSON):
         return f"its zarr.json is damaged ({error}): put it back from a copy, or choose another place"
     return OF_NO_GATHER
 

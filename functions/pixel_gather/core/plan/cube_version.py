@@ -15,7 +15,7 @@ class CubeVersion(Struct, frozen=True, kw_only=True):
     """When it became visible: ISO 8601, UTC."""
 
     n_rows: int
-    """Rows of the cube since then, of chips one for each image of each."""
+    """Rows of the cube since then. A chip has one row for each image."""
 
     n_sources: int
     """Sources that it added."""

@@ -27,7 +27,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     """(width, height) of the sampled source that has the most pixels."""
 
     mean_nbytes: float
-    """Bytes that are read for the pixels of a source's window. Where chips have many: for all pixels."""
+    """Bytes that are read for the pixels of a source's window, or with chips, for all pixels of a source."""
 
     mean_open_nbytes: float
     warnings: tuple[str, ...]

@@ -148,7 +148,7 @@ async def plan_cube(
     if grid is not None:
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
-    in_degrees = None if grid is None else crs_in_degrees(slots[0].grid, sources.projector)
+    geographic_crs = None if grid is None else crs_in_degrees(slots[0].grid, sources.projector)
     if grid is None and request.windows is None and template is None:
         _check_one_resolution(slots)
     _check_window(drafts, request.limits)
@@ -205,7 +205,7 @@ async def plan_cube(
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
-        crs=in_degrees,
+        crs=geographic_crs,
         resolution=chosen.resolution,
         chips=_chip_axis(table, template),
         mask=chosen.mask if reduction is None else None,
@@ -213,7 +213,11 @@ async def plan_cube(
         values=chosen.values,
         reduction=reduction,
         warnings=(
-            *(warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector) if in_degrees else ()),
+            *(
+                warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector)
+                if geographic_crs
+                else ()
+            ),
             *(warning for draft in drafts for warning in draft.warnings),
             *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
             *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),

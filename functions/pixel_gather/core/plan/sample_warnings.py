@@ -30,7 +30,7 @@ from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
 
 _MANY_DEGREES: Final = 10
-"""How many times as wide as those of the sources pixels of whole degrees are that may be meant in metres."""
+"""Pixels of whole degrees that are so many times as wide as those of the sources may be meant in metres."""
 
 _MANY: Final = 4
 """Pixels of a source for each pixel of a grid from which on the plan names overviews."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import batched, chain
-from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ import obstore
 from msgspec import Struct
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import GatherError
+from pixel_gather.core.errors import DAMAGED_JSON, GatherError
 from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
@@ -162,7 +161,7 @@ def _read_root(store: Store, receipt: Receipt) -> _Root:
         is_as_written = is_group_as_written(root)
     except FileNotFoundError:
         wrong.append(f"{ROOT_KEY} is missing")
-    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGED_JSON as error:
         wrong.append(f"{ROOT_KEY} is damaged ({error})")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         wrong.append(f"{ROOT_KEY} is not that of a gather")

@@ -3,12 +3,11 @@
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, Final
 
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import OF_NO_GATHER, GatherError, StoreError, why_no_cube
+from pixel_gather.core.errors import DAMAGED_JSON, OF_NO_GATHER, GatherError, StoreError, why_no_cube
 from pixel_gather.core.stores import NOT_COMPLETE
 from pixel_gather.io.cube.row_view import as_rows
 from pixel_gather.io.store.object_store import Store
@@ -52,7 +51,7 @@ def _finished(store: Store, place: str) -> "zarr.Group":
 
     try:
         group = open_foreign_group(store)
-    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGED_JSON as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
     if not group.attrs.get("complete"):
         raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
