@@ -8,7 +8,8 @@ scenes are then read at finer levels.
 
 Each ranking must have all scenes of its list, in the order of their values. A value must be that of a version
 of the scene that was there at some time since the ranking was asked for. All ranks that the request wants
-decided must be decided. A scene must not be reported as lost if a worker had read it when the step began. A
+decided must be decided. A scene must not be reported as lost if a worker had read it when the step began, nor
+as failed by the worker that has read it. A ranking that has spent its dollars must not read finer levels. A
 ranking that is written twice must be the same. In the end the faults stop, and then a ranking must have a
 value for every scene.
 """
@@ -51,6 +52,7 @@ from handlers.rank import kept_statistics, measure_scenes, open_ranker, ranking_
 from handlers.rank.rank_request import ranking_name
 from handlers.rank.ranking_rounds import RankingRounds
 from pixel_gather.core.errors import BudgetError, SourceError, StoreError
+from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_INVOCATION
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.rank import map_rounds
@@ -83,6 +85,7 @@ type Row = Mapping[str, Any]
 _READ_BEFORE: ContextVar[Mapping[tuple[str, int], AbstractSet[str]]] = ContextVar(
     "what was read before a step"
 )
+_ANSWERED: ContextVar[set[str]] = ContextVar("addresses of the scenes that a worker was given an answer for")
 
 
 def _value(number: int, version: int, step: int) -> float:
@@ -131,9 +134,14 @@ class World(RoundsWorld):
             case ["control", "tables", name, "rounds", number, "measured", _, _]:
                 scenes = msgspec.msgpack.decode(content, type=map_rounds._Sidecar).scenes
                 read = {ranked.scene.hrefs[0] for _, ranked in scenes}
+                failed = {ranked.scene.hrefs[0] for _, ranked in scenes if ranked.is_stuck}
+                if wrong := failed & _ANSWERED.get(set()):
+                    raise BrokenPromiseError(f"a worker has read {wrong}, and tells that it failed")
                 self.read.setdefault((name, int(number)), set()).update(read)
             case ["control", "tables", name, "rounds", number, "state"]:
-                check_state(self, name, msgspec.msgpack.decode(content, type=MapState))
+                state = msgspec.msgpack.decode(content, type=MapState)
+                self.check_tasks("/".join(parts[:-1]), state.tasks)
+                check_state(self, name, state)
 
     @override
     def note_removal(self) -> Sequence[str]:
@@ -158,6 +166,7 @@ def check_state(world: World, name: str, state: MapState) -> None:
     if state.number == state.first or last is None:
         return
     decided = msgspec.msgpack.decode(last, type=MapState)
+    _check_spending(world, name, decided, state)
     lost = {at for at, _ in decided.wanted if LOST in (state.scenes[at].reason or "")}
     first_try = world.files.get(f"control/tables/{name}/rounds/{state.number - 2}/state")
     tried = set[int]()
@@ -168,6 +177,17 @@ def check_state(world: World, name: str, state: MapState) -> None:
     there = set[str]().union(*(before.get((name, decided.number - back), ()) for back in (0, 1)))
     if read := [at for at in lost if state.scenes[at].scene.hrefs[0] in there]:
         raise BrokenPromiseError(f"{read} were read, and are told to be lost")
+
+
+def _check_spending(world: World, name: str, before: MapState, state: MapState) -> None:
+    """Check that a round costs something, and that no finer level is read once the dollars are spent."""
+    least_usd = before.usd + len(before.tasks) * USD_PER_INVOCATION
+    if state.usd < least_usd:
+        raise BrokenPromiseError(f"{name} has spent ${state.usd} so far, and at least ${least_usd}")
+    limits = json.loads(world.files[f"control/tables/{name}/request.json"]).get("limits", {})
+    usd = state.usd + sum(each.cost.requests for each in state.scenes) * USD_PER_GET
+    if state.tasks and state.n_tries == 1 and usd > limits.get("usd", math.inf):
+        raise BrokenPromiseError(f"{name} has spent ${usd} of {limits}, and reads more")
 
 
 def check_result(world: World, name: str, content: bytes) -> None:
@@ -259,6 +279,7 @@ class SimulatedScenes:
             raise SourceError("it did not answer", href=href, status=Status.TIMED_OUT)
         cost.nbytes += int(_NBYTES[at])
         cost.decode_s += chance() * 0.02
+        _ANSWERED.get(set()).add(href)
         return measured_scene(
             _value(number_of(href), version, at),
             error=_ERRORS[at],
@@ -327,6 +348,7 @@ class Run(RoundsRun):
 
     @override
     async def worker(self, gather: str, task: MapTask) -> None:
+        _ANSWERED.set(set())
         name, _, number = gather.rpartition("/")
         await measure_scenes.measure_scenes(
             self.deployment, name, int(number), task, longest_s=LONGEST_TASK_S, spent=Spending()

@@ -85,6 +85,16 @@ class RoundsWorld(Storm, ABC):
             BrokenPromiseError: It is wrong.
         """
 
+    def check_tasks(self, round_folder: str, tasks: Sequence[MapTask]) -> None:
+        """Check that what a round's tasks read is there when its state is written, which names them.
+
+        Raises:
+            BrokenPromiseError: It is not. If the step is then killed, no worker can do the tasks.
+        """
+        keys = {each.scenes_key for each in tasks}
+        if missing := [key for key in keys if f"{round_folder}/{key}" not in self.files]:
+            raise BrokenPromiseError(f"{round_folder} has a state, and lacks {missing}")
+
     @abstractmethod
     def note_removal(self) -> Sequence[str]:
         """Note that all tables are removed, and return their names."""

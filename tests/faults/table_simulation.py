@@ -128,6 +128,9 @@ class World(RoundsWorld):
                 records = map(ImageRecord.from_json, msgspec.msgpack.decode(content)[0])
                 read = {each.key for each in records if each.status == "ok"}
                 self.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
+            case ["control", "tables", _, "rounds", _, "state"]:
+                state = msgspec.msgpack.decode(content, type=feature_rounds.FeatureState)
+                self.check_tasks("/".join(parts[:-1]), state.tasks)
 
     @override
     def note_removal(self) -> Sequence[str]:

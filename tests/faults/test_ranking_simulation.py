@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from faults.put_back import PutBack, assert_found, name_of
 from faults.ranking_simulation import simulate
 from faults.simulated_rounds import StormyBucket
-from handlers.rank import open_ranker, ranking_rounds
+from handlers.rank import measure_scenes, open_ranker, ranking_rounds
 from handlers.rank.ranking_rounds import RankingRounds
 from pixel_gather.core.stores import ControlStore
 from pixel_gather.features.rank import map_rounds
@@ -130,6 +131,56 @@ def _put_back_scenes_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rounds, "ordered", of_read)
 
 
+def _put_back_states_before_their_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step be killed between the state of a round and the scenes that its tasks read."""
+
+    @dataclass
+    class StateFirst(StormyBucket):
+        late: list[tuple[str, bytes]] = field(default_factory=list)
+
+        async def put(self, key: str, content: bytes) -> None:
+            self.late.append((key, content))
+
+        async def put_new(self, key: str, content: bytes) -> bool:
+            is_new = await super().put_new(key, content)
+            for each in self.late:
+                await super().put(*each)
+            return is_new
+
+    async def begun(files: StormyBucket, *known: Any, **more: Any) -> bytes:
+        there = StateFirst(storm=files.storm, files=files.files, folder=files.folder)
+        return await map_tasks.begin_round(there, *known, **more)
+
+    monkeypatch.setattr(map_rounds, "begin_round", begun)
+
+
+def _put_back_workers_that_forget_what_they_have_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all scenes of a worker count as timed out if one of them does."""
+
+    async def measured(*known: Any, measure: map_rounds.Measure, **more: Any) -> int | None:
+        async def in_silence(wanted: Sequence[WantedRead], _done: Any) -> None:
+            await measure(wanted, lambda _: None)
+
+        return await map_rounds.measure_task(*known, measure=in_silence, **more)
+
+    monkeypatch.setattr(measure_scenes, "measure_task", measured)
+
+
+def _put_back_rounds_that_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a ranking count the dollars of its requests alone."""
+
+    async def merge(state: MapState, control: ControlStore) -> tuple[MapState, list[int]]:
+        merged, read = await map_rounds.merge_round(state, control)
+        return replace(merged, usd=state.usd), read
+
+    monkeypatch.setattr(ranking_rounds, "merge_round", merge)
+
+
+def _put_back_limits_of_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each round spend as many dollars as the whole ranking may."""
+    monkeypatch.setattr(ranking_rounds, "_spent_usd", lambda _: 0.0)
+
+
 _DEFECTS: Final[tuple[PutBack, ...]] = (
     _put_back_steps_of_removed_rankings,
     _put_back_removed_rankings_that_go_on,
@@ -141,6 +192,10 @@ _DEFECTS: Final[tuple[PutBack, ...]] = (
     _put_back_attempts_of_any_age,
     _put_back_rounds_that_are_cut_twice,
     _put_back_scenes_that_are_left_out,
+    _put_back_states_before_their_scenes,
+    _put_back_workers_that_forget_what_they_have_read,
+    _put_back_rounds_that_cost_nothing,
+    _put_back_limits_of_one_round,
 )
 _MOST_SEEDS: Final = 3000
 _FIRST_SEEDS: Final[dict[PutBack, int]] = {
