@@ -19,7 +19,7 @@ from benchmarks.gathers import memory_folder
 from benchmarks.workload import TILE, centre_tile, default_folder
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.measure_row import measure_row
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder
 from pixel_gather.io.event_loop import run

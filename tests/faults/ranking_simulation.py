@@ -56,7 +56,7 @@ from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_INVOCATION
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.rank import map_rounds
-from pixel_gather.features.rank.choose_reads import Rounds
+from pixel_gather.features.rank.choose_levels import Rounds
 from pixel_gather.features.rank.map_rounds import MapState
 from pixel_gather.features.rank.measure import MeasuredScene
 from pixel_gather.features.rank.ranker import Ranker

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as npst
 from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, merged
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.measure_row import measure_row
 from pixel_gather.core.read.read_shard import Pixels
 from support.strategies import transforms
 

@@ -5,7 +5,7 @@ from copy import replace
 import pytest
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
+from pixel_gather.features.rank.choose_levels import RankedScene, WantedRead
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.measure import MeasuredScene
 from support.measured_scene import measured_scene

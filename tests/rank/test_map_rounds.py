@@ -9,7 +9,7 @@ import pytest
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.rank.choose_reads import NothingKept, RankedScene, Rounds, WantedRead, begun
+from pixel_gather.features.rank.choose_levels import NothingKept, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.map_rounds import (
     MapState,

@@ -14,7 +14,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.plan.chip_table import Chips
 from pixel_gather.core.request.windows_request import WindowsRequest
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.tables.read_chips import read_chips
+from pixel_gather.tables.read_chip_table import read_chip_table
 
 CRS = "EPSG:32632"
 AREAS: dict[str, tuple[Any, str]] = {
@@ -40,7 +40,7 @@ def areas(of: Any = None) -> bytes:
 def spread(content: bytes | None = None, name: str = "areas.geojson", **windows: Any) -> Chips:
     """Spread chips over polygons."""
     request = WindowsRequest.model_validate({"table": name, "size": [8, 8]} | windows)
-    return read_chips(io.BytesIO(areas() if content is None else content), name=name, windows=request)
+    return read_chip_table(io.BytesIO(areas() if content is None else content), name=name, windows=request)
 
 
 def by_id(chips: Chips) -> dict[Any, tuple[float, ...]]:

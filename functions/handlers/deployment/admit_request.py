@@ -137,12 +137,12 @@ async def open_gather_table(
 
 
 def _open_chips(windows: WindowsRequest, deployment: Deployment) -> Chips:
-    from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
+    from pixel_gather.tables.read_chip_table import read_chip_table  # noqa: PLC0415 # seldom needed, and takes 0.1 s
 
     href = check_list(windows.table, deployment.settings, field=TABLE_FIELD)
     with naming_field(TABLE_FIELD, of=href):
         name, file = open_list_file(href, objects=deployment.objects, what="table of chips")
-        return read_chips(file, name=name, windows=windows)
+        return read_chip_table(file, name=name, windows=windows)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Final
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.rank_request import AdmittedRanking
-from pixel_gather.features.rank.choose_reads import KeptStatistics, RankedScene
+from pixel_gather.features.rank.choose_levels import KeptStatistics, RankedScene
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import drop_replaced
 from pixel_gather.features.rank.ranker import OnScene, Ranker, make_ranker

@@ -19,7 +19,7 @@ from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.stores import needed_file
-from pixel_gather.features.rank.choose_reads import NothingKept, Rounds, WantedRead, begun
+from pixel_gather.features.rank.choose_levels import NothingKept, Rounds, WantedRead, begun
 from pixel_gather.features.rank.forecast import RoundForecast, check_ranking
 from pixel_gather.features.rank.map_rounds import (
     MapState,

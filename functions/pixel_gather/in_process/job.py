@@ -178,11 +178,11 @@ def listed(table: Table) -> Generator[Source]:
 
 
 def _open_chips(windows: WindowsRequest, objects: Objects, policy: HrefPolicy, check: Check) -> Chips:
-    from pixel_gather.tables.read_chips import read_chips  # noqa: PLC0415 # seldom needed, and takes 0.1 s
+    from pixel_gather.tables.read_chip_table import read_chip_table  # noqa: PLC0415 # seldom needed, and takes 0.1 s
 
     href = checked_href(windows.table, TABLE_FIELD, policy=policy)
     name, file = open_list_file(href, objects=objects, check=check, what="table of chips")
-    return read_chips(file, name=name, windows=windows)
+    return read_chip_table(file, name=name, windows=windows)
 
 
 def _signing(kind: Sign) -> Signing:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import StoreError, errors_of_writing
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
-from pixel_gather.tables.merge_lines import Combine, LineMerger
+from pixel_gather.tables.merge_zone_lines import Combine, LineMerger
 from pixel_gather.tables.parts import (
     NO_LINES,
     ImageRecord,

@@ -8,7 +8,7 @@ from pixel_gather.core.estimate.estimate_result import Estimate, EstimatedFigure
 from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.core.estimate.worker import Share
 from pixel_gather.core.estimate.workload import PER_HOST, WorkerPool, Workload
-from pixel_gather.core.host_budget import lease_s
+from pixel_gather.core.host_leases import lease_s
 from pixel_gather.core.model.plurals import counted
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"

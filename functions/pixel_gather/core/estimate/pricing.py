@@ -7,7 +7,7 @@ prices, and a plan there says so.
 from math import floor, inf, log10
 from typing import Final
 
-from pixel_gather.core.host_budget import lease_s
+from pixel_gather.core.host_leases import lease_s
 
 PRICES_OF: Final = "us-east-1, arm64, November 2026"
 SAME_PRICES: Final = frozenset({"us-east-1", "us-east-2", "us-west-2"})
@@ -141,7 +141,7 @@ def usd_on_aws(
 
 
 def ledger_usd(*, n_workers: int, seconds: float, per_s: float) -> float:
-    """Return the price of sharing the requests that a host allows; see `pixel_gather.core.host_budget`.
+    """Return the price of sharing the requests that a host allows; see `pixel_gather.core.host_leases`.
 
     Args:
         n_workers: Workers that share them.

@@ -13,7 +13,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.complete_row import complete_row
-from pixel_gather.core.read.pixel_statistics import measure_row
+from pixel_gather.core.read.measure_row import measure_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels
 from pixel_gather.core.read.reduce_row import (
     Scenes,

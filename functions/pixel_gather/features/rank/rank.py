@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.choose_reads import KeptStatistics, NothingKept, RankedScene
+from pixel_gather.features.rank.choose_levels import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics, drop_replaced

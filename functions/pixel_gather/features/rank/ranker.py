@@ -11,7 +11,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.choose_reads import KeptStatistics, RankedScene, Rounds, WantedRead, begun
+from pixel_gather.features.rank.choose_levels import KeptStatistics, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.measure import MeasuredScene, SceneReader
 from pixel_gather.features.rank.ranking_request import RankingRequest

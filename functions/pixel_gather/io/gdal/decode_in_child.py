@@ -1,6 +1,6 @@
 """The process that GDAL runs in. It serves one request at a time, until the parent closes the channel.
 
-``children.py`` starts it. Its limits are the argument, and the channel is standard input.
+``child_pool.py`` starts it. Its limits are the argument, and the channel is standard input.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """Holds back one worker's requests to one host, so that all workers together stay within the budget.
 
-`pixel_gather.core.host_budget` has the rules. A lease is renewed only while requests are waiting or sent. So
+`pixel_gather.core.host_leases` has the rules. A lease is renewed only while requests are waiting or sent. So
 a worker that has nothing to ask gives its share back.
 """
 
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.host_budget import Lease, StoreClock, ledger_content, parse_ledger, take_lease
+from pixel_gather.core.host_leases import Lease, StoreClock, ledger_content, parse_ledger, take_lease
 
 _SAVED_S: Final = 0.25
 """Requests of so many seconds that were not sent may be sent later."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from pixel_gather.core.host_budget import (
+from pixel_gather.core.host_leases import (
     LEAST_LEASE_S,
     LONGEST_LEASE_S,
     Lease,

@@ -32,7 +32,7 @@ _FIELDS: Final = frozenset({"id", "x", "y", "crs"})
 _MOST_INTEGER: Final = 2**63
 
 
-def read_chips(file: IO[bytes], *, name: str, windows: WindowsRequest) -> Chips:
+def read_chip_table(file: IO[bytes], *, name: str, windows: WindowsRequest) -> Chips:
     """Read the table of a request's chips.
 
     The file is read whole, and closed.
