@@ -26,7 +26,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NodataShadowWarning"),
 ]
 
-_SEEDS: Final = range(int(os.environ.get("PIXEL_GATHER_MADE", "150")))
+_ONCE_DIFFERED: Final = (1174,)
+"""GDAL complains of this file once its overviews are looked for, and reads it."""
+
+_SEEDS: Final = (*_ONCE_DIFFERED, *range(int(os.environ.get("PIXEL_GATHER_MADE", "150"))))
 _LEAST_COMPARED: Final = 0.3
 """Share of the seeds that have a file which rasterio can read. It is some 0.4."""
 

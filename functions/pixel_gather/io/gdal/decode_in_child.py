@@ -101,10 +101,11 @@ class _Worker:
         sizes, of_full = [], {}
         if request["overview"] is not None:
             full = self._dataset({**request, "overview": None, "token": _ONE_USE_TOKEN})
+            # This is asked before overviews are: GDAL may complain of those, and rasterio raises that here.
+            of_full = {"scales": full.scales, "offsets": full.offsets, "meanings": meanings(full)}
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
                 raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
-            of_full = {"scales": full.scales, "offsets": full.offsets, "meanings": meanings(full)}
             for level in range(n_overviews):
                 overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
                 sizes.append((overview.width, overview.height))
