@@ -69,6 +69,25 @@ def test_one_sentence_says_what_was_read(found: Coverage, said: str) -> None:
     assert sentence_of(report, found) == said
 
 
+@pytest.mark.parametrize(
+    ("n", "days", "period", "span"),
+    [
+        (1, 0, "month", "1 month, Aug 2017"),
+        (2, 30, "month", "2 months, Aug 2017 to Sep 2017"),
+        (1, 0, "year", "1 year, 2017"),
+        (3, 365, "year", "3 years, 2017 to 2019"),
+        (2, 1, "day", "2 dates, 3 Aug 2017 to 4 Aug 2017"),
+    ],
+)
+def test_span_of_months_and_years_names_no_day(n: int, days: int, period: str, span: str) -> None:
+    """The row of a month stands for all of it, not for its first day."""
+    report = replace(REPORT, shape=(n, 16, 32), n_sources=n, status_counts={"ok": n})
+
+    said = sentence_of(report, coverage(*[OK] * n, days=days), period=period)
+
+    assert said == f"{span}: {n} read, none failed."
+
+
 def test_every_failure_is_told_in_the_past() -> None:
     """Of one source, and of several."""
     failures = [each for each in Status if each.is_failure]

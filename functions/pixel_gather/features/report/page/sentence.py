@@ -39,7 +39,7 @@ def sentence_of(report: Report, coverage: Coverage, *, period: str | None = None
         days = coverage.at // _DAY_US
         dated = period if period in ("month", "year") else "date"
         thing = dated if len(np.unique(days)) == n_rows else "row" if is_abreast else "image"
-        span = f", {span_in_words(int(coverage.at.min()), int(coverage.at.max()))}"
+        span = f", {span_in_words(int(coverage.at.min()), int(coverage.at.max()), period=period)}"
     elif is_abreast:
         thing = "row"
     return f"{counted(n_rows, thing)}{span}: {outcome_in_words(report.status_counts, is_abreast=is_abreast)}."
@@ -66,12 +66,15 @@ def happened_in_words(status: str, n: int) -> str:
     return f"{n:,} {one if n == 1 else many}"
 
 
-def span_in_words(first_us: int, last_us: int) -> str:
-    """Return the span of two times, as exact as one wants to know it: ``Aug 2017 to Aug 2018``."""
+def span_in_words(first_us: int, last_us: int, *, period: str | None = None) -> str:
+    """Return the span of two times, as exact as one wants to know it: ``Aug 2017 to Aug 2018``.
+
+    Rows of a month or a year have no day.
+    """
     first, last = (_EPOCH + timedelta(microseconds=each) for each in (first_us, last_us))
     n_days = (last - first).days
-    if n_days > _MANY_DAYS:
-        form = "%Y" if n_days > _MANY_YEARS * 365 else "%b %Y"
+    if n_days > _MANY_DAYS or period in ("month", "year"):
+        form = "%Y" if n_days > _MANY_YEARS * 365 or period == "year" else "%b %Y"
         begins, ends = first.strftime(form), last.strftime(form)
     else:
         begins, ends = (f"{each.day} {each:%b %Y}" for each in (first, last))
