@@ -918,6 +918,38 @@ def test_page_says_where_north_is(page: Page, transform: list[float], said: str)
     assert said.removeprefix("on one grid").removeprefix(" · ") == north_in_words(Transform(*transform))
 
 
+_X_TICKS = "[...document.querySelectorAll('#chart .tick:not([x=\"50\"])')].map((each) => each.textContent)"
+
+
+def test_dates_of_a_narrow_chart_are_beginnings_of_years(page: Page) -> None:
+    """Where there is room for two dates, they are no days in the middle of a month."""
+    store = plain_cube(64, dim="time")
+    times: Any = zarr.open_group(ObjectStore(store), mode="r+")["time"]
+    first = np.datetime64("2018-01-03", "us").astype("int64")
+    times[...] = first + np.arange(64) * 28 * 86_400_000_000
+    page.look(width=390, height=844)
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#row=3&part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        dates, told = page.run(_X_TICKS), page.run("document.getElementById('extent').textContent")
+    page.look(width=1200, height=900)
+
+    assert dates == ["2020", "2022"]
+    assert told == "All 64 rows are in the chart. Click it to go to a row."
+
+
+def test_chart_of_one_row_has_its_year(page: Page) -> None:
+    """One row is not "all 1 rows", and its date is whole."""
+    store = plain_cube(1, dim="time")
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#part=2,3,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        dates, told = page.run(_X_TICKS), page.run("document.getElementById('extent').textContent")
+
+    assert dates == ["2020-01-01"]
+    assert told == "The chart holds the only row."
+
+
 def test_numbers_of_an_axis_differ(page: Page) -> None:
     """Large values that hardly differ take more digits, on the chart and at the colour bar."""
     store = plain_cube(64, dim="source", dtype="float64")

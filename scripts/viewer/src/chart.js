@@ -11,6 +11,7 @@ export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
 const ALONE_SHADE = 2; // half the width of the spread of a row between two gaps
 const DAY = 86_400_000;
+const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000];
 
 const LINES = { blue: 0, green: 1, red: 2, nir: 3 };
 
@@ -143,16 +144,23 @@ export function ticks(low, high, wanted) {
 }
 
 function dates(first, last, wanted) {
+  if (first === last) return [[first, moment(first).slice(0, 10)]];
   const days = (last - first) / DAY;
   if (days < 3) return ticks(first, last, wanted).map((each) => [each, moment(Math.round(each / 1000) * 1000).replace(" UTC", "").slice(5, 16)]);
-  const byDay = () => ticks(first / DAY, last / DAY, wanted).filter(Number.isInteger).map((each) => [each * DAY, moment(each * DAY)]);
-  const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((each) => days / 30.4 / each <= wanted) ?? 1200;
-  if (days < 60) return byDay();
+  for (let size = MONTHS.findIndex((each) => days / 30.4 / each <= wanted); size >= 0 && days >= 60; size -= 1) {
+    const found = beginnings(first, last, MONTHS[size]);
+    if (found.length >= LEAST_TICKS) return found;
+  }
+  return ticks(first / DAY, last / DAY, wanted).filter(Number.isInteger).map((each) => [each * DAY, moment(each * DAY)]);
+}
+
+// The beginnings of every so many months between two times.
+function beginnings(first, last, months) {
   const from = new Date(first);
   const found = [];
   for (let index = Math.ceil((from.getUTCFullYear() * 12 + from.getUTCMonth()) / months) * months; ; index += months) {
     const at = Date.UTC(Math.floor(index / 12), index % 12, 1);
-    if (at > last) return found.length >= LEAST_TICKS ? found : byDay();
+    if (at > last) return found;
     if (at >= first) found.push([at, months % 12 ? moment(at).slice(0, 7) : moment(at).slice(0, 4)]);
   }
 }

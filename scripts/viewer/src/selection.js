@@ -81,11 +81,15 @@ export class Selection {
     const { nRows } = this.cube;
     const done = this.series.length;
     const isWhole = stop - start === nRows;
+    if (done === 1 && isWhole) {
+      $("extent").textContent = "The chart holds the only row.";
+      return;
+    }
     const of = isWhole ? `${number(nRows)} rows` : `Rows ${number(start)} to ${number(stop - 1)} of ${number(nRows)}`;
     const thinned = done > MOST_POINTS ? `The chart draws one row in ${Math.ceil(done / MOST_POINTS)}. ` : "";
     $("extent").textContent = done < stop - start
       ? `${number(done)} read of ${of} …`
-      : `${isWhole ? "All " : ""}${of} are read. ${thinned}Click the chart to go to a row.`;
+      : `${isWhole ? "All " : ""}${of} are in the chart. ${thinned}Click it to go to a row.`;
   }
 
   // The chart, its legend and the facts of the row on display.
