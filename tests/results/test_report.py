@@ -34,7 +34,7 @@ def outcome(**changes: Any) -> Outcome:
         start_s=1.0,
         end_s=1.4,
         cost=Cost(open_s=0.1, read_s=0.2, decode_s=0.1, nbytes=100, requests=2),
-        bands=[BandStats(digest="aa")],
+        bands=[BandStats(n_valid=64, digest="aa")],
     )
     costs = {name: changes.pop(name) for name in [*changes] if name in Cost.__slots__}
     return replace(plain, cost=replace(plain.cost, **costs), **changes)
@@ -46,6 +46,25 @@ def reported(*outcomes: Outcome) -> Report:
     for number, each in enumerate(outcomes):
         tally.add_row(row_of(f"s3://b/{number}"), [each])
     return tally.report()
+
+
+@pytest.mark.parametrize(
+    ("n_valid", "warnings"),
+    [
+        ([0, 0], ("band_1 has no valid pixel: all that was read is nodata, NaN or masked",)),
+        ([0, 1], ()),
+        ([None, 0], ()),
+        ([], ()),
+    ],
+    ids=["none", "one pixel", "not looked at", "nothing was read"],
+)
+def test_report_warns_if_no_pixel_is_valid(n_valid: list[int | None], warnings: tuple[str, ...]) -> None:
+    """A cube of nodata alone is no success that goes without a word."""
+    failed = outcome(status=Status.MISSING, reason="no such object")
+
+    report = reported(failed, *(outcome(bands=[BandStats(n_valid=n, digest="aa")]) for n in n_valid))
+
+    assert report.warnings == warnings
 
 
 def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:

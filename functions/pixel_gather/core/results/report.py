@@ -50,6 +50,7 @@ _OF_ALL_ROWS: Final = (
     "than the catalog's offset",
     "on no image",
     ON_ANOTHER_GRID,
+    "no valid pixel",
 )
 """Parts of the warnings that `Tally.report` makes anew after an append."""
 
@@ -327,6 +328,9 @@ class Tally:
     _n_elsewhere: int = 0
     """Images, so far, that the last chip lies outside."""
 
+    _has_data: dict[int, bool] = field(default_factory=dict)
+    """By the position of each measurement that was read: whether any of its pixels is valid."""
+
     n_recovered: int = 0
     is_in_time_order: bool = True
     _last_time_us: int | None = None
@@ -412,7 +416,17 @@ class Tally:
             self._add_sources(of_scene, of_each)
         if self.plan.chips is not None:
             self._look_for_chip(outcomes, n_images=self.plan.chips.n_images)
+        self._look_for_data(outcomes)
         self._n_rows += 1
+
+    def _look_for_data(self, outcomes: Sequence[Outcome]) -> None:
+        """Note which measurements have valid pixels. Pixels that were not looked at count as valid."""
+        n = 0
+        for outcome in outcomes:
+            if outcome.status is Status.OK:
+                for place, band in enumerate(outcome.bands, start=n):
+                    self._has_data[place] = self._has_data.get(place, False) or band.n_valid != 0
+            n += len(outcome.bands)
 
     def _look_for_chip(self, outcomes: Sequence[Outcome], *, n_images: int) -> None:
         """Count a chip after the last of its rows, which follow one another, if it lies on no image."""
@@ -514,6 +528,7 @@ class Tally:
                 f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
                 + (WARP_THEM if self._earlier is None else ""),
             )
+        warnings[:0] = self._without_data()
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
@@ -588,6 +603,16 @@ class Tally:
             is_inline=plan.runs_inline,
             transfer_usd_per_byte=plan.estimate.transfer_usd_per_byte,
         )
+
+    def _without_data(self) -> list[str]:
+        """Return the warning about measurements that were read and have no valid pixel."""
+        names = [
+            self.plan.measurements[n].name for n, has_data in sorted(self._has_data.items()) if not has_data
+        ]
+        if not names:
+            return []
+        have = "has" if len(names) == 1 else "have"
+        return [f"{first_few(names)} {have} no valid pixel: all that was read is nodata, NaN or masked"]
 
     def _timings(self) -> Timings:
         return Timings(
