@@ -166,7 +166,7 @@ def test_report_says_grid_and_mask(page: Page, reports: dict[str, str]) -> None:
     ]
     share = f"{100 * np.mean(hidden):.1f}% of the pixels of 4 rows"
     assert lines == [
-        "Grid: pixels of 10: red as it is, nir as it is, scl each pixel 2 x 2 times.",
+        "Grid: pixels of 10 m: red as it is, nir as it is, scl each pixel 2 x 2 times.",
         f"Mask: pixels are hidden where scl has the value 8, and 2 pixels around: {share}.",
     ]
     assert dots.count("M") == 4

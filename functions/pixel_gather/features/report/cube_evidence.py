@@ -38,6 +38,7 @@ from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.features.report.page.grid_words import with_unit_of
 from pixel_gather.io.cube.row_table import read_contributors
 from pixel_gather.io.cube.row_view import as_rows, stored_array
 from pixel_gather.io.cube.stored_receipt import read_receipt
@@ -99,6 +100,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
     )
     contributors = read_contributors(store) if reduce else {}
     masks = (request.get("mask") or {}).get("band")
+    where = _place(group, attributes, sources)
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
     return Evidence(
         place=place,
@@ -118,11 +120,11 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         series=sources.series,
         coverage=sources.coverage,
         coverage_of_scenes=_coverage_of_scenes(contributors, array.shape[-2:], mask=masks),
-        where=_place(group, attributes, sources),
+        where=where,
         waited=_waited(gather, _appends(store)),
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
-        grid_and_mask=tuple(_grid_and_mask(gather, sources)),
+        grid_and_mask=tuple(_grid_and_mask(gather, sources, crs=where.crs)),
         north=_north(attributes),
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
         source_footprints=read_footprints(store, without=sources.failed_hrefs())
@@ -281,11 +283,11 @@ _VALUES: Final = {
 """What became of pixels that are not raw."""
 
 
-def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources) -> Iterator[tuple[str, str]]:
+def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources, *, crs: str) -> Iterator[tuple[str, str]]:
     template = CubeTemplate.from_json(gather["template"]) if "template" in gather else None
     if template is not None and template.resolution is not None:
         steps = ", ".join(f"{name} {step}" for name, step in steps_in_words(template.slots).items())
-        yield "Grid", f"pixels of {template.resolution:.8g}: {steps}"
+        yield "Grid", f"pixels of {with_unit_of(f'{template.resolution:.8g}', crs)}: {steps}"
     if template is not None and template.values in _VALUES:
         yield "Values", _VALUES[template.values]
     if template is not None and template.reduce is not None:

@@ -54,7 +54,13 @@ def pixel_in_words(where: Place, transform: Transform, footprints: Footprints | 
         latitudes = [y for _, y in footprints.window]
         km_x = width * _KM_PER_DEGREE * math.cos(math.radians((min(latitudes) + max(latitudes)) / 2))
         note = f"{_length(km_x)} x {_length(height * _KM_PER_DEGREE)}" + (f", {note}" if note else "")
-    return f"{said}{unit}" if unit == "\u00b0" else f"{said} {unit}", note
+    return with_unit_of(said, where.crs), note
+
+
+def with_unit_of(length: str, crs: str) -> str:
+    """Return a length on the map with its unit: ``10 m``, ``0.01\u00b0``."""
+    unit = _unit(crs)
+    return f"{length}{unit}" if unit == "\u00b0" else f"{length} {unit}"
 
 
 def _code(crs: str) -> int | None:
