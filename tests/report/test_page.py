@@ -184,9 +184,35 @@ def test_page_without_pictures_says_so_in_one_sentence() -> None:
     html = page_with(evidence_of(MadeCube(has_quicklooks=False)))
 
     page = Reader(html)
-    assert "The windows are not shown" in html
+    assert "The windows are not shown: the cube has no quicklooks." in html
     assert not page.of("img")
     assert not page.of("input")
+
+
+@pytest.mark.parametrize(
+    ("n_read", "shape", "why"),
+    [(0, (10, 1, 1), "none was read"), (10, (10, 9, 7), "they are smaller than 8 pixels")],
+)
+def test_page_says_why_it_has_no_pictures(n_read: int, shape: tuple[int, int, int], why: str) -> None:
+    """One reason, not two that may hold."""
+    evidence = evidence_of(MadeCube(has_quicklooks=False))
+    report = replace(evidence.report, status_counts={"ok": n_read}, shape=shape)
+
+    html = page_with(replace(evidence, report=report))
+
+    assert f"The windows are not shown: {why}." in html
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "few", "film"), [(300, "24 of 300 rows, spread evenly; ", "239 of 300"), (24, "", "24 of 24")]
+)
+def test_page_says_how_many_rows_it_shows(n_rows: int, few: str, film: str) -> None:
+    """A reader of 24 pictures may think that the cube has no more."""
+    html = page_with(evidence_of(MadeCube(n_rows=n_rows)))
+
+    assert ("spread evenly" in html) == bool(few)
+    assert f'<span class="note">{few}percentiles' in html
+    assert f"One by one, {film} rows" in html
 
 
 def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
@@ -388,7 +414,7 @@ def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() 
 
     choices = [each for each in page.of("input") if each["type"] == "radio"]
     assert [each["value"] for each in choices] == ["0", "1", "2", "3", "4"]
-    looks = views_of(evidence_of(MadeCube(bands=bands)).looks, with_film=True)
+    looks = views_of(evidence_of(MadeCube(bands=bands)).looks, n_rows=10, with_film=True)
     assert [each.name for each in looks] == ["RGB: red, green, Blue", "Blue", "green", "red", "nir"]
     assert [len(each.pictures) for each in looks] == [10] * 5
     assert [name for name, _, _ in looks[0].scale.values] == ["red", "green", "Blue"]
@@ -398,11 +424,11 @@ def test_colours_are_shown_of_rows_that_have_all_three() -> None:
     """A row without blue has no colours, but its other measurements are shown."""
     missing = {"red": frozenset[int](), "green": frozenset[int](), "blue": frozenset({3})}
 
-    rgb, red, *_ = views_of(evidence_of(MadeCube(bands=missing)).looks, with_film=True)
+    rgb, red, *_ = views_of(evidence_of(MadeCube(bands=missing)).looks, n_rows=10, with_film=True)
 
     assert rgb.film is not None
     assert red.film is not None
-    assert (rgb.film.n_quicklooks, red.film.n_quicklooks) == (9, 10)
+    assert (len(rgb.film.captions), len(red.film.captions), red.film.n_rows) == (9, 10, 10)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
-from pixel_gather.features.report.page.value_charts import values_of
+from pixel_gather.features.report.page.value_charts import note_of, values_of
 from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
 
@@ -86,6 +86,15 @@ def test_span_of_months_and_years_names_no_day(n: int, days: int, period: str, s
     said = sentence_of(report, coverage(*[OK] * n, days=days), period=period)
 
     assert said == f"{span}: {n} read, none failed."
+
+
+def test_sentence_of_chips_counts_chips_and_images() -> None:
+    """A row is one chip of one image."""
+    report = replace(REPORT, shape=(6, 16, 32), n_sources=6, status_counts={"ok": 6}, images_per_chip=2)
+
+    said = sentence_of(report, coverage(*[OK] * 6, days=0))
+
+    assert said == "3 chips in 2 images, 3 Aug 2017: 6 read, none failed."
 
 
 def test_every_failure_is_told_in_the_past() -> None:
@@ -298,6 +307,38 @@ def test_values_have_a_histogram_and_a_mean_with_spread() -> None:
     lines = re.findall('class="line" d="([^"]+)"', view.through.marks)[0]
     spread = re.findall('class="spread" d="([^"]+)"', view.through.marks)[0]
     assert (lines.count("M"), spread.count("M")) == (2, 2)
+
+
+def test_mean_of_several_rows_at_one_time_is_no_line() -> None:
+    """A line would lead from one place to the next, as if it were one."""
+    evidence = read_evidence(MadeCube(n_rows=6).stored(), place="cube")
+    at = evidence.coverage.at.copy()
+    at[1::2] = at[::2]
+
+    (view,) = values_of(replace(evidence, coverage=replace(evidence.coverage, at=at)))
+
+    assert view.through is not None
+    (dots,) = re.findall('class="dots" d="([^"]+)"', view.through.marks)
+    assert dots.count("M") == 6
+    assert 'class="line"' not in view.through.marks
+    assert view.through.note == "Rows of one time are dots above each other."
+    assert note_of((view,)) == "Histograms are of the quicklooks' pixels."
+
+
+def test_mean_through_rows_has_whole_numbers_of_rows() -> None:
+    """There is no row 0.5."""
+    (view,) = _values(MadeCube(n_rows=3, has_times=False))
+
+    assert [label for _, label in view.through.x_ticks] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(("n_rows", "said"), [(1, "Mean 100."), (2, "")])
+def test_value_of_one_small_window_is_said(n_rows: int, said: str) -> None:
+    """It has neither a histogram nor a line. The page has no note on either."""
+    (view,) = _values(MadeCube(n_rows=n_rows, has_quicklooks=False))
+
+    assert view.said == said
+    assert note_of((view,)) == ("" if said else "Rows that were not read are gaps.")
 
 
 def test_values_of_a_long_cube_have_no_gap_where_a_row_has_no_quicklook() -> None:

@@ -25,7 +25,7 @@ _MOST_NBYTES: Final = 32 * 2**20
 """Largest total size of all measurements' pictures. If they are larger, fewer rows are shown."""
 
 _LONGEST_SIDE: Final = 128
-_SHORTEST_SIDE: Final = 8
+SHORTEST_SIDE: Final = 8
 """Windows with a shorter side than this have no picture."""
 
 _AVERAGED: Final = 4
@@ -71,7 +71,7 @@ def quicklook_rows(n_rows: int, *, nbytes: int) -> tuple[int, ...]:
 
 def quicklook_step(height: int, width: int) -> int | None:
     """Return the side of a picture's blocks in pixels, or None if the window is too small for a picture."""
-    if min(height, width) < _SHORTEST_SIDE:
+    if min(height, width) < SHORTEST_SIDE:
         return None
     return -(-max(height, width) // _LONGEST_SIDE)
 

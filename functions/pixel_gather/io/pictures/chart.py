@@ -258,6 +258,14 @@ def line_marks(x: Numbers, y: Numbers) -> list[str]:
     return [f'<path class="line" d="{lines}"/>', f'<path class="dots" d="{dots}"/>']
 
 
+def dot_marks(x: Numbers, y: Numbers) -> str:
+    """Return a dot on each value that is finite, or on as few of them as `line_marks` draws."""
+    every = _every(len(x))
+    points = zip(x[::every], y[::every], strict=True)
+    dots = "".join(f"{path([point])}h0" for point in points if np.isfinite(point[1]))
+    return f'<path class="dots" d="{dots}"/>'
+
+
 def with_unit(value: str, unit: str) -> str:
     """Return a value and its unit; the value alone if the unit is empty."""
     return f"{value} {unit}".rstrip()

@@ -12,7 +12,6 @@ from pixel_gather.io.pictures.chart import (
     Chart,
     drawn_in_words,
     line_marks,
-    number_ticks,
     time_ticks,
     whole_ticks,
 )
@@ -88,7 +87,7 @@ def masked_chart(coverage: Coverage) -> Chart | None:
         title=f"Hidden by the mask through {what}",
         said=f"Share of the window's pixels that the mask hides through {what}, from {low} to {high}",
         marks="".join(line_marks((at - start) / (stop - start), share)),
-        x_ticks=time_ticks(start, stop) if coverage.has_time else number_ticks(start, stop),
+        x_ticks=time_ticks(start, stop) if coverage.has_time else whole_ticks(start, stop),
         y_ticks=((0.0, "0%"), (0.5, "50%"), (1.0, "100%")),
         note=" ".join(filter(None, (f"From {low} to {high} of the window.", drawn_in_words(len(at), "row")))),
     )

@@ -42,7 +42,11 @@ def sentence_of(report: Report, coverage: Coverage, *, period: str | None = None
         span = f", {span_in_words(int(coverage.at.min()), int(coverage.at.max()), period=period)}"
     elif is_abreast:
         thing = "row"
-    return f"{counted(n_rows, thing)}{span}: {outcome_in_words(report.status_counts, is_abreast=is_abreast)}."
+    what = counted(n_rows, thing)
+    if report.images_per_chip is not None:
+        n_chips, n_images, *_ = report.shape_of_arrays
+        what = f"{counted(n_chips, 'chip')} in {counted(n_images, 'image')}"
+    return f"{what}{span}: {outcome_in_words(report.status_counts, is_abreast=is_abreast)}."
 
 
 def outcome_in_words(status_counts: Mapping[str, int], *, is_abreast: bool) -> str:

@@ -1,5 +1,6 @@
 """Draws the values of each measurement: their histogram, and their mean with its spread along the cube."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,12 +11,14 @@ from pixel_gather.features.report.page.coverage_charts import share_in_words
 from pixel_gather.io.pictures.chart import (
     SIDE,
     Chart,
+    dot_marks,
     drawn_in_words,
     line_marks,
     number_ticks,
     path,
     runs,
     time_ticks,
+    whole_ticks,
 )
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of
 from pixel_gather.io.pictures.stretch import number_in_words
@@ -25,6 +28,9 @@ _ENDS: Final = (0.5, 99.5)
 _SPREAD: Final = (10, 90)
 _ROOM: Final = 0.06
 _MOST_NAMED_ROWS: Final = 4
+_CLASSES: Final = "classes"
+_SPREAD_MARK: Final = '<path class="spread" d="M'
+"""Of a spread that is not empty."""
 
 type Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,10 +42,12 @@ class ValuesView(Struct, frozen=True, kw_only=True):
     unit: str
     histogram: Chart | None
     through: Chart | None
+    said: str = ""
+    """The values in words, if they are too few for a chart."""
 
 
 def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
-    """Return the charts of each measurement that has pictures or statistics, without empty ones."""
+    """Return the charts of each measurement that has pictures or statistics, or its mean in words."""
     series = {each.measurement: each for each in evidence.series}
     looks = {each.measurement: each for each in evidence.looks}
     found = []
@@ -52,10 +60,30 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
             continue
         histogram = None if look is None else _histogram(look)
         through = None if its is None else _through(its, evidence.coverage, look, scaling)
-        if histogram or through:
+        said = "" if histogram or through or its is None else _mean_in_words(_scaled(its.mean, scaling))
+        if histogram or through or said:
             unit = scaling.unit or ("raw values" if scaling == Scaling() else "scaled values")
-            found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through))
+            found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through, said=said))
     return tuple(found)
+
+
+def note_of(values: Sequence[ValuesView]) -> str:
+    """Return what the charts of a page are of, in words; nothing about charts that it does not have."""
+    marks = "".join(each.through.marks for each in values if each.through)
+    notes = {
+        "Histograms are of the quicklooks' pixels.": any(each.histogram for each in values),
+        "Behind each mean lies the middle 80 % of its quicklook's pixels.": _SPREAD_MARK in marks,
+        "Rows that were not read are gaps.": 'class="line"' in marks,
+    }
+    return " ".join(note for note, holds in notes.items() if holds)
+
+
+def _mean_in_words(mean: Numbers) -> str:
+    known = mean[np.isfinite(mean)]
+    if not len(known):
+        return ""
+    low, high = (number_in_words(float(each)) for each in (known.min(), known.max()))
+    return f"Mean {low}." if len(known) == 1 else f"Means from {low} to {high}."
 
 
 def _classes_of(look: Look) -> tuple[PixelClass, ...]:
@@ -82,7 +110,7 @@ def _values_of_classes(look: Look, classes: tuple[PixelClass, ...]) -> ValuesVie
         note=f"{said[0].upper()}{said[1:]}.",
     )
     return ValuesView(
-        name=look.measurement, unit="classes", histogram=shares, through=_shares_through(look, classes)
+        name=look.measurement, unit=_CLASSES, histogram=shares, through=_shares_through(look, classes)
     )
 
 
@@ -179,16 +207,21 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
 
     # a row of a long cube may have no quicklook, which is no gap
     in_band = np.isfinite(spread[0]) | ~np.isfinite(mean)
-    marks = [_band(x[in_band], up(spread[:, in_band])), *line_marks(x, up(mean))]
+    if (at[1:] == at[:-1]).any():  # of several places: a line would lead from one to the next
+        marks = [dot_marks(x, up(mean))]
+        several = "Rows of one time are dots above each other."
+    else:
+        marks = [_band(x[in_band], up(spread[:, in_band])), *line_marks(x, up(mean))]
+        several = ""
     what = "time" if coverage.has_time else "the rows"
     ends = [number_in_words(float(each)) for each in (np.nanmin(mean), np.nanmax(mean))]
     return Chart(
         title=f"Mean through {what}",
         said=f"Mean of {series.measurement} through {what}, from {ends[0]} to {ends[1]}",
         marks="".join(marks),
-        x_ticks=time_ticks(int(start), int(stop)) if coverage.has_time else number_ticks(start, stop),
+        x_ticks=time_ticks(int(start), int(stop)) if coverage.has_time else whole_ticks(start, stop),
         y_ticks=number_ticks(low, high, most=3),
-        note=drawn_in_words(len(x), "mean"),
+        note=" ".join(filter(None, (several, drawn_in_words(len(x), "mean")))),
     )
 
 

@@ -9,12 +9,13 @@ from msgspec import Struct
 
 from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.read.quicklook import SHORTEST_SIDE
 from pixel_gather.core.results.evidence import Evidence, SourceRow
-from pixel_gather.core.results.report import Cause
+from pixel_gather.core.results.report import Cause, Report
 from pixel_gather.features.report.page.coverage_charts import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
-from pixel_gather.features.report.page.value_charts import ValuesView, values_of
+from pixel_gather.features.report.page.value_charts import ValuesView, note_of, values_of
 from pixel_gather.features.report.page.window_views import LookView, left_out, views_of
 from pixel_gather.io.pictures.chart import Chart
 
@@ -52,9 +53,15 @@ class GatherView(Struct, frozen=True, kw_only=True):
     coverage: Chart | None
     masked: Chart | None
     values: tuple[ValuesView, ...]
+    values_note: str
+    """What the charts of values are of."""
+
     looks: tuple[LookView, ...]
     looks_left_out: tuple[str, ...]
     """Measurements that a page has no room for."""
+
+    no_pictures: str
+    """Why a cube has no looks, in words."""
 
     north: str
     """Where north is in the windows, if it is not above."""
@@ -76,6 +83,7 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     """Return one gather's view. Pages of several gathers have no film and no charts of values."""
     report = evidence.report
     request, is_cut = _request_in_words(evidence.request)
+    values = values_of(evidence) if with_film else ()
     dearest_first = sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
     return GatherView(
         name=evidence.name,
@@ -89,8 +97,10 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         layout=evidence.facts,
         coverage=coverage_chart(evidence.coverage_of_scenes or evidence.coverage),
         masked=masked_chart(evidence.coverage),
-        values=values_of(evidence) if with_film else (),
-        looks=views_of(evidence.looks, with_film=with_film),
+        values=values,
+        values_note=note_of(values),
+        looks=views_of(evidence.looks, n_rows=report.shape[0], with_film=with_film),
+        no_pictures=_why_no_pictures(report),
         looks_left_out=left_out(evidence.looks) if with_film else (),
         north=evidence.north,
         causes=tuple(map(_cause, report.causes)),
@@ -102,6 +112,17 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         cost_basis=_ON_AWS if evidence.cost.was_on_aws else _IN_PROCESS,
         request=request,
         is_request_cut=is_cut,
+    )
+
+
+def _why_no_pictures(report: Report) -> str:
+    if not report.status_counts.get("ok"):
+        return "none was read"
+    _, height, width = report.shape
+    return (
+        f"they are smaller than {SHORTEST_SIDE} pixels"
+        if min(height, width) < SHORTEST_SIDE
+        else "the cube has no quicklooks"
     )
 
 

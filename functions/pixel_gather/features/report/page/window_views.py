@@ -51,7 +51,8 @@ class FilmView(Struct, frozen=True, kw_only=True):
     captions: tuple[dict[str, str], ...]
     """For each frame: ``label``, ``row`` and ``href``."""
 
-    n_quicklooks: int
+    n_rows: int
+    """Rows of the cube."""
 
 
 class ScaleView(Struct, frozen=True, kw_only=True):
@@ -77,6 +78,9 @@ class LookView(Struct, frozen=True, kw_only=True):
     """(width, height) of each picture in pixels."""
 
     pictures: tuple[PictureView, ...]
+    n_rows: int
+    """Rows of the cube, of which the pictures are some."""
+
     scale: ScaleView
     film: FilmView | None
 
@@ -90,13 +94,14 @@ class _Choice(Struct, frozen=True, kw_only=True):
     """For each look, the indexes of its quicklooks of rows that all looks have."""
 
 
-def views_of(looks: Sequence[Look], *, with_film: bool) -> tuple[LookView, ...]:
-    """Return the choices of a page, colour first. Without film, only the first choice."""
+def views_of(looks: Sequence[Look], *, n_rows: int, with_film: bool) -> tuple[LookView, ...]:
+    """Return the choices of a page of a cube, colour first. Without film, only the first choice."""
     choices = _choices(looks)
     shown = choices if with_film else choices[:1]
     return tuple(
         _view(
             each,
+            n_rows=n_rows,
             is_lossless=len(shown) <= _MOST_LOSSLESS,
             most_film_nbytes=_MOST_FILM_NBYTES // len(shown) if with_film else 0,
         )
@@ -130,7 +135,7 @@ def _choice(name: str, looks: tuple[Look, ...]) -> _Choice:
     return _Choice(name=name, looks=looks, indexes=indexes)
 
 
-def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookView:
+def _view(choice: _Choice, *, n_rows: int, is_lossless: bool, most_film_nbytes: int) -> LookView:
     channels = [
         ColourChannel(
             pixels=look.quicklooks.pixels[list(indexes)], is_valid=look.quicklooks.is_valid[list(indexes)]
@@ -150,7 +155,7 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
     sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
     film = None
     if most_film_nbytes and len(choice.indexes[0]) > 1:
-        film = _film_view(choice, paint(channels), most_nbytes=most_film_nbytes)
+        film = _film_view(choice, paint(channels), n_rows=n_rows, most_nbytes=most_film_nbytes)
     height, width = channels[0].pixels.shape[1:]
     return LookView(
         name=choice.name,
@@ -158,6 +163,7 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
         pictures=tuple(
             _shown(windows, paint, is_lossless=is_lossless or bool(classes)) for windows in sheets
         ),
+        n_rows=n_rows,
         scale=scale,
         film=film,
     )
@@ -212,11 +218,11 @@ def _painted_classes(channels: Sequence[ColourChannel], *, classes: tuple[PixelC
     return painted_classes(channel.pixels, channel.is_valid, classes)
 
 
-def _film_view(choice: _Choice, pictures: Rgba, *, most_nbytes: int) -> FilmView:
+def _film_view(choice: _Choice, pictures: Rgba, *, n_rows: int, most_nbytes: int) -> FilmView:
     film = make_film(pictures, most_nbytes=most_nbytes)
     frames = choice.looks[0].frames
     captions = tuple(
         {"label": frames[index].label, "row": f"row {frames[index].row:,}", "href": frames[index].href}
         for index in choice.indexes[0][:: film.every]
     )
-    return FilmView(film=film, captions=captions, n_quicklooks=len(choice.indexes[0]))
+    return FilmView(film=film, captions=captions, n_rows=n_rows)
