@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pixel_gather import StoreError, points, write_table_page, zones
+from pixel_gather.io.pictures.stretch import number_in_words
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.tables import CRS, FIELD, rows_of
@@ -61,7 +63,8 @@ def test_a_page_draws_points_and_tells_what_failed(folder: Path, tmp_path: Path)
     assert "plot <0>" not in page
     assert "scene gone" in page
     assert "<td>missing</td>" in page
-    assert '<td>unread</td><td class="n">1</td>' in page
+    unread = "the feature may lie on an image that could not be read"
+    assert f'<td>unread</td><td class="n">1</td><td class="text">{unread}</td>' in page
     assert f"{made.n_requests} requests and {made.nbytes / 1e6:,.2f} MB" in page
     assert f"${made.n_requests * 4e-7:.6f}" in page
 
@@ -73,11 +76,15 @@ def test_the_map_has_the_colours_of_the_last_values(folder: Path, tmp_path: Path
     found = re.findall(r'<circle class="shape" fill="(.*?)" .*?<title>.*?: (.*?)</title>', page_of(to))
     lines = [each for each in rows_of(to) if each["status"] == "ok"]
     last = {each["id"]: each for each in lines}
-    values = sorted(f"{each['b1']:.4g}" for each in last.values())
+    values = sorted(number_in_words(each["b1"]) for each in last.values())
 
     assert sorted(value for _, value in found) == values
-    assert min(found, key=lambda each: float(each[1]))[0] == "#440154"
-    assert max(found, key=lambda each: float(each[1]))[0] == "#fde725"
+    assert min(found, key=_number)[0] == "#440154"
+    assert max(found, key=_number)[0] == "#fde725"
+
+
+def _number(found: tuple[str, str]) -> float:
+    return float(found[1].replace(",", ""))
 
 
 def test_a_page_has_a_chart_of_each_statistic_of_zones(folder: Path, tmp_path: Path) -> None:
@@ -121,6 +128,21 @@ def test_a_table_without_times_or_values_has_a_page(folder: Path, tmp_path: Path
 
     assert "No image has a time." in page
     assert "b1 has no value with a time." in page
+    assert "No feature has a value with a time." in page
+    assert "Colour bar" not in page
+
+
+def test_values_of_ten_thousand_have_no_exponent(tmp_path: Path) -> None:
+    """They are written as on the axes."""
+    image = make_cog(tmp_path / "a.tif", np.full((64, 64), 12_345, "uint16"))
+    points(
+        PLOTS[:1], {"rows": [{"href": str(image), "time": "2024-06-01"}]}, to=tmp_path / "t.parquet", crs=CRS
+    )
+
+    page = page_of(tmp_path / "t.parquet")
+
+    assert "b1, 12,345 to 12,345: the median of all features" in page
+    assert "<title>1: 12,345</title>" in page
 
 
 def test_a_page_is_asked_for_by_an_option(folder: Path, tmp_path: Path) -> None:

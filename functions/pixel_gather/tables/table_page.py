@@ -29,6 +29,7 @@ from pixel_gather.io.pictures.chart import (
     with_unit,
 )
 from pixel_gather.io.pictures.page_style import html_page, write_html
+from pixel_gather.io.pictures.stretch import number_in_words
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
 from pixel_gather.tables.table_receipt import table_path
@@ -41,6 +42,17 @@ _WIDEST: Final = 0.0125
 
 _VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _COLOURS: Final = ("vermilion", "green", "purple", "brown", "text", "muted")
+_REASONS: Final = {
+    "nodata": "the image has no data there",
+    "masked": "the mask drops the data",
+    "outside": "the feature lies on no image",
+    "unread": "the feature may lie on an image that could not be read",
+    "unmatched": "no image is near in time",
+    "empty": "the feature has no coordinates",
+    "no_area": "the feature is a point or a line",
+}
+"""Of lines whose status is all that the table says."""
+
 _STYLE: Final = """
 .drawing { height: 12.5rem; }
 .map { display: block; width: 100%; max-height: 70vh; border: 1px solid var(--figure-grid); }
@@ -159,7 +171,7 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
         marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
         legend.append((colour, str(drawn.ids[feature])))
-    said = f"{name}, {least:.4g} to {with_unit(f'{most:.4g}', unit)}"
+    said = f"{name}, {number_in_words(least)} to {with_unit(number_in_words(most), unit)}"
     chart = Chart(
         title=named_with_unit(name, unit),
         said=said,
@@ -207,7 +219,7 @@ def _map(drawn: DrawnTable, unit: str) -> str:
         share = 0.5 if high == low else (value - low) / (high - low)
         fill = "" if not np.isfinite(value) else f' fill="{_colour(float(share))}"'
         look = "shape" if fill else "shape none"
-        said = with_unit(f"{value:.4g}", unit) if fill else "no value"
+        said = with_unit(number_in_words(value), unit) if fill else "no value"
         title = f"<title>{escape(str(id_))}: {said}</title>"
         rings = [
             _points(
@@ -224,12 +236,18 @@ def _map(drawn: DrawnTable, unit: str) -> str:
         else:
             outline = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
             marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{outline}">{title}</path>')
-    name, highest = drawn.names[0], escape(with_unit(f"{high:.4g}", unit))
+    name, lowest, highest = (
+        drawn.names[0],
+        number_in_words(low),
+        escape(with_unit(number_in_words(high), unit)),
+    )
     bar = (
-        f'<div class="scale"><span class="limits">{escape(name)} {low:.4g}'
-        f'<span class="bar viridis" role="img" aria-label="Colour bar from {low:.4g} to {highest}">'
+        f'<div class="scale"><span class="limits">{escape(name)} {lowest}'
+        f'<span class="bar viridis" role="img" aria-label="Colour bar from {lowest} to {highest}">'
         f"</span>{highest}</span>"
         '<span class="note">grey: no value</span></div>'
+        if len(known)
+        else "<p>No feature has a value with a time.</p>"
     )
     said = f"{counted(len(marks), 'shape')}, coloured by the last value of {name}"
     place = (
@@ -271,7 +289,8 @@ def _colour(share: float) -> str:
 def _failed(drawn: DrawnTable, base: BaseTable) -> str:
     """Return the lines without a value by their reason, and the images that could not be read."""
     lines = [
-        f'<tr><td>{escape(status)}</td><td class="n">{n:,}</td><td class="text">{escape(reason)}</td></tr>'
+        f'<tr><td>{escape(status)}</td><td class="n">{n:,}</td><td class="text">'
+        f"{escape(reason or _REASONS.get(status, ''))}</td></tr>"
         for (status, reason), n in drawn.failed.most_common(_MOST_FAILED)
     ]
     images = [each for each in base.records if each.status != "ok"]
