@@ -81,6 +81,13 @@ def test_a_sparkline_has_a_character_for_each_value(values: list[float | None], 
     assert sparkline(values) == drawn
 
 
+def test_a_sparkline_of_many_values_fits_a_line() -> None:
+    """Each character is the mean of those that follow one another and have a value."""
+    values = [None if n % 2 else float(n // 100) for n in range(350)]
+
+    assert sparkline(values) == "▁" * 16 + "▂" + "▃" * 16 + "▅" + "▆" * 16 + "█" * 9
+
+
 def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each image and a sparkline, or JSON."""
     arguments = ["series", "--point", f"{_POINT[0]},{_POINT[1]}", "--sources", str(DEMO), "--quiet"]

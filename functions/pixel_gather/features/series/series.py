@@ -16,6 +16,8 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 
 _MEAN: Final = ("mean",)
+_MOST_BARS: Final = 60
+"""Most characters of a sparkline."""
 
 
 def series(  # noqa: D417 # see `points`
@@ -76,8 +78,19 @@ async def series_async(
     return PlaceSeries.of(images, columns)
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
 def sparkline(values: Sequence[float | None]) -> str:
-    """Return one character for each value, from the lowest to the highest; a space where there is none."""
+    """Return one character for each value, from the lowest to the highest; a space where there is none.
+
+    Of many values, each character is the mean of some that follow one another, so that it fits a line.
+    """
+    every = -(-len(values) // _MOST_BARS)
+    if every > 1:
+        parts = [values[start : start + every] for start in range(0, len(values), every)]
+        values = [_mean([value for value in part if value is not None]) for part in parts]
     known = [value for value in values if value is not None]
     if not known:
         return " " * len(values)
