@@ -19,6 +19,7 @@ from pixel_gather import (
 )
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.rank.sheet import sheet_html
+from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
 from scenes.scenes import item
 from support.joined_cubes import FILES, SERIES
 
@@ -99,6 +100,34 @@ def test_a_ranking_is_shown_in_few_lines() -> None:
     assert " MB in " in html
     assert "15 scenes" in repr(found)
     assert "and 5 more" in repr(found)
+
+
+def test_a_page_of_some_scenes_says_that_they_are_the_first() -> None:
+    """Of 15 scenes, two have pictures. Values have no exponent, and the statistic is in words."""
+    found = rank(
+        sources=[str(FILES[0])] * 15, by="b1 + 12345", bbox=[0, 0, 20, 20], statistic="share_above:12000"
+    )
+
+    few, all_ = (sheet_html(found, [{}] * n) for n in (2, 15))
+
+    assert "Share above 12000 over the area;\nthe first 2 of 15 scenes" in few
+    assert "over the area;\n15 of 15 scenes" in all_
+
+
+def test_large_values_and_errors_of_a_ranking_have_no_exponent() -> None:
+    """12345 is not 1.234e+04."""
+    assert (number_in_words(12_345.4), number_in_words(0.012345)) == ("12,345", "0.01235")
+    assert (error_in_words(123.4), error_in_words(12_345.0), error_in_words(0.0123)) == (
+        "120",
+        "12,000",
+        "0.012",
+    )
+
+    found = rank(sources=[str(FILES[0])], by="b1 + 12345", bbox=[0, 0, 20, 20])
+
+    for html in (found._repr_html_(), sheet_html(found, [{}])):
+        assert re.search(r">1\d,\d{3}<", html)
+        assert "e+0" not in html
 
 
 def test_a_ranking_tells_once_why_scenes_have_no_value(tmp_path: Path) -> None:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.browser import Page, faults, needs_browser, opened_browser, violations
+from pixel_gather import rank
+from pixel_gather.features.rank.sheet import write_sheet
+from rank.rasters import landscape, make_cog
+from support.browser import LOADED, Page, faults, needs_browser, opened_browser, violations
 from support.pages import FILES, SIZES, VIEWED, Pages, opened_pages
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -158,6 +161,19 @@ def test_ranking_says_dates_scale_and_what_was_not_read(page: Page, pages: Pages
     assert page.run("Array.from(document.images, (each) => each.alt)") == ["s1, 2024-01-02", "s0, 2024-01-01"]
     assert page.run("document.querySelector('.bar.viridis').ariaLabel").startswith("Colour bar from ")
     assert "the same for all scenes; hatched: no data" in text
+
+
+def test_ranking_shows_values_beside_very_long_names(page: Page, tmp_path: Path) -> None:
+    """A name of 200 letters breaks. It does not push the values out of a wide window."""
+    image = make_cog(tmp_path / f"{'long_' * 40}.tif", landscape(0, side=256))
+    ranking = rank(sources=[str(image)], by="b1")
+    write_sheet(ranking, [{}], tmp_path / "sheet.html")
+
+    page.look(width=1440, height=900, is_dark=False)
+    page.open_((tmp_path / "sheet.html").as_uri(), until=LOADED)
+    right = page.run("document.querySelector('td.level').getBoundingClientRect().right")
+
+    assert 100 < right <= 1440
 
 
 @pytest.mark.long

@@ -341,6 +341,14 @@ def test_a_single_measurement_keeps_the_range_of_all_its_windows(dtype: str) -> 
     assert (found.low, found.high) == pytest.approx(np.percentile(pixels, [2, 98]))
 
 
+def test_a_stretch_of_nothing_is_no_value() -> None:
+    """A picture without a valid pixel is not one of zeros."""
+    nothing = Stretch.of(np.zeros((4, 4), "uint8"), np.zeros((4, 4), dtype=bool))
+    zeros = Stretch.of(np.zeros((4, 4), "uint8"), np.ones((4, 4), dtype=bool))
+
+    assert (nothing.in_words(), zeros.in_words()) == ("no pixel is valid", "0")
+
+
 def test_rain_keeps_its_wettest_days() -> None:
     """Most pixels of rain are nearly dry. Fractions have no clouds."""
     pixels = np.random.default_rng(1).exponential(1, (4, 32, 32)).astype("float32") ** 2

@@ -15,7 +15,7 @@ from pixel_gather.features.rank.table import Ranking, tell_once
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_uri
-from pixel_gather.io.pictures.stretch import Stretch, common_stretches
+from pixel_gather.io.pictures.stretch import Stretch, common_stretches, error_in_words, number_in_words
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 
@@ -25,13 +25,13 @@ _WIDTH: Final = 360
 
 _STYLE: Final = """
 td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-muted); font-size: 0.85rem; }
-.dates { white-space: nowrap; }
+.dates { white-space: nowrap; } .id { display: inline-block; max-width: 32rem; overflow-wrap: break-word; }
 .picture, .missing { width: 7rem; max-height: 9rem; object-fit: contain; } .missing { min-height: 4rem; }
 .bars { width: 40%; } .bars svg { display: block; width: 100%; min-width: 8rem; height: 1.5rem; }
 @media (max-width: 48rem) {
   .bars, .level { display: none; }
   th, td { padding-right: 0.75rem; }
-  .scene { overflow-wrap: anywhere; min-width: 6rem; }
+  .scene { min-width: 6rem; } .id { overflow-wrap: anywhere; }
   .picture, .missing { width: 5rem; }
 }
 """
@@ -61,9 +61,9 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     request = ranking.request
     text = "" if request.expression is None else request.expression.text
     expression = f"<code>{escape(text)}</code>, " if text not in ("", request.by) else ""
-    statistic = request.statistic.text
-    if not expression and statistic == "mean":
-        statistic = "Mean"
+    statistic = request.statistic.text.replace("_", " ").replace(":", " ")
+    if not expression:
+        statistic = statistic[0].upper() + statistic[1:]
     title = f"Scenes by {request.by}"
     body = "".join(_row(row, image, ends) for row, image in pairs)
     head = (
@@ -79,13 +79,19 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     has_ranges = any(row["rank_low"] != row["rank_high"] for row in rows)
     ranks = "A range of ranks says that scenes are within each other's error.\n" if has_ranges else ""
     content = f"""<p>{expression}{escape(statistic)} over the area;
-{len(rows):,} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
+{_part(rows, scenes)} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
 {_legend(classes) if classes else _scale(scale, request.by)}
 {table if rows else ""}
 {lacking}<p class="note">{ranks}{ranking.nbytes / 1e6:,.2f} MB in {counted(ranking.requests, "request")}, \
 {ranking.seconds:,.1f} s.</p>
 """
     return html_page(content, title=title, head_title=f"{title} \N{EN DASH} Pixel Gather", style=_STYLE)
+
+
+def _part(rows: Sequence[Mapping[str, Any]], scenes: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many scenes the page shows. They are the first if it leaves out others that have a rank."""
+    n_ranked, n_shown = (sum(row["rank"] is not None for row in some) for some in (scenes, rows))
+    return f"{'the first ' if n_shown < n_ranked else ''}{len(rows):,}"
 
 
 def _span(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -137,12 +143,13 @@ def _row(row: Mapping[str, Any], image: Rgba | None, ends: tuple[float, float]) 
             f'<img class="picture hatched" alt="{scene}, {date}" width="{width}" height="{height}" '
             f'style="height: auto" src="{picture_uri(image, is_lossless=True)}">'
         )
-    value = f"{row['value']:.4g}" if row["value"] is not None else "" if image is None else said
-    error = "" if not row["error"] else f"<br><small>± {1.96 * row['error']:.2g}</small>"
+    value = number_in_words(row["value"]) if row["value"] is not None else "" if image is None else said
+    error = "" if not row["error"] else f"<br><small>± {error_in_words(1.96 * row['error'])}</small>"
     clear = "" if row["clear"] is None else f"{100 * row['clear']:.0f} %"
     return (
         f"<tr><td class=n>{row['rank'] or ''}{within}</td><td>{picture}</td>"
-        f"<td class=scene>{linked(row['id'], next(iter(row['hrefs']), None))}<br><small>{date}</small></td>"
+        f'<td class=scene><span class="id">{linked(row["id"], next(iter(row["hrefs"]), None))}</span><br>'
+        f"<small>{date}</small></td>"
         f"<td class=n>{value}{error}</td><td class=bars>{_bar(row, ends)}</td><td class=n>{clear}</td>"
         f"<td class=level><small>{escape(row['level'] or '')}</small></td></tr>\n"
     )
@@ -167,6 +174,7 @@ def _bar(row: Mapping[str, Any], ends: tuple[float, float]) -> str:
         return round((value - low) / (high - low) * (_WIDTH - 8) + 4, 1)
 
     start, stop = sorted((x(0.0), x(row["value"])))
+    value = number_in_words(row["value"])
     whisker = ""
     if row["error"]:
         left, right = x(row["low"]), x(row["high"])
@@ -176,7 +184,7 @@ def _bar(row: Mapping[str, Any], ends: tuple[float, float]) -> str:
         )
     return (
         f'<svg viewBox="0 0 {_WIDTH} 24" preserveAspectRatio="none" role="img" '
-        f'aria-label="{row["value"]:.4g}"><rect x="{start}" y="5" width="{max(stop - start, 1)}" '
+        f'aria-label="{value}"><rect x="{start}" y="5" width="{max(stop - start, 1)}" '
         f'height="14" fill="var(--figure-green)"/>{whisker}</svg>'
     )
 

@@ -16,6 +16,7 @@ from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.rank.choose_levels import RankedScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.sampling_error import INTERVAL
+from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
 
 COLUMNS: Final = (
     "rank",
@@ -101,8 +102,8 @@ class Ranking(Struct, frozen=True, kw_only=True):
                 str(each["rank"] or "-"),
                 each["id"],
                 (each["time"] or "")[:10],
-                "" if each["value"] is None else f"{each['value']:.4g}",
-                "" if not each["error"] else f"\u00b1 {INTERVAL * each['error']:.2g}",
+                "" if each["value"] is None else number_in_words(each["value"]),
+                "" if not each["error"] else f"\u00b1 {error_in_words(INTERVAL * each['error'])}",
                 "" if each["clear"] is None else f"{each['clear']:.0%}",
                 each["reason"] or each["status"],
             )

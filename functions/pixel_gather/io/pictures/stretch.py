@@ -30,6 +30,7 @@ _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
 _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
+_NOTHING: Final = "no pixel is valid"
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
 
 type Reals = np.ndarray[Any, np.dtype[np.float64]]
@@ -59,7 +60,7 @@ class Stretch(Struct, frozen=True, kw_only=True):
         """
         values = _as_reals(pixels[is_valid])
         if not len(values):
-            return cls(low=0.0, high=0.0, words="no pixel is valid")
+            return cls(low=0.0, high=0.0, words=_NOTHING)
         sample = np.sort(values[:: -(-len(values) // _MOST_SAMPLES)])
         what = "absolute values, " if pixels.dtype.kind == "c" else ""
         clear = _clear_part(sample) if in_colour or pixels.dtype.kind in "iu" else sample
@@ -86,7 +87,9 @@ class Stretch(Struct, frozen=True, kw_only=True):
         return number_in_words(self.low), number_in_words(self.high)
 
     def in_words(self) -> str:
-        """Return the range as text: ``12 to 345``."""
+        """Return the range as text: ``12 to 345``; that no pixel is valid if none is."""
+        if self.words == _NOTHING:
+            return _NOTHING
         low, high = self.limits_in_words()
         return low if self.is_constant else f"{low} to {high}"
 
@@ -125,6 +128,11 @@ def number_in_words(value: float) -> str:
     """Return a pixel's value as readable text."""
     is_whole = value == round(value) or abs(value) >= _LARGE
     return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
+
+
+def error_in_words(error: float) -> str:
+    """Return an error as readable text: two digits of it."""
+    return f"{float(f'{error:.2g}'):,.10g}"
 
 
 def _as_reals(pixels: Image) -> Reals:
