@@ -291,7 +291,7 @@ def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
     assert "Rows: median of the scenes of each month; contributors.parquet tells of each source" in page
     assert "sources read 19 of 20" in page
     assert "Mask: pixels are" in page
-    assert "5 of 5 quicklooks" in page
+    assert "5 of 5 rows" in page
 
 
 @pytest.mark.long
