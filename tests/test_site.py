@@ -4,6 +4,7 @@ import json
 import os
 import re
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,19 @@ def test_site_is_built_without_a_broken_link_and_asks_nobody(tmp_path: Path) -> 
     assert "Thirty years at a point" in (site / "search.json").read_text()
     for file in (*pages, *site.rglob("*.css")):
         assert _RESOURCE.findall(file.read_text()) == [], file
+
+
+def test_menu_has_every_page_but_the_decisions() -> None:
+    """A page that only one other page links to is hardly found."""
+    site = tomllib.loads((PROJECT / "docs/zensical.toml").read_text())
+    menu = [page for part in site["project"]["nav"] for pages in part.values() for page in pages]
+    docs = PROJECT / "docs"
+    files = [each for each in docs.rglob("*") if each.suffix in {".md", ".ipynb"}]
+    pages = {each.relative_to(docs).with_suffix(".md").as_posix() for each in files}
+
+    found = {page for page in pages if not page.startswith("decisions/")}
+    assert set(menu) == found | {"index.md", "changelog.md", "benchmarks.md"}
+    assert len(menu) == len(set(menu))
 
 
 def test_every_page_says_whom_it_is_for() -> None:
