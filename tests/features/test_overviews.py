@@ -199,3 +199,24 @@ def test_a_plan_says_how_many_bytes_are_read(tmp_path: Path, kind: str, window: 
         read = gather_undrawn(asked, to=tmp_path / f"cube {level}").report.fetched_nbytes
 
         assert read / most < planned < most * read, level
+
+
+@pytest.mark.parametrize(("more", "n_read"), [({}, 1), ({"reduce": {"by": "day", "statistic": "mean"}}, 3)])
+def test_a_plan_of_failed_sources_says_how_many_bytes_are_read(
+    tmp_path: Path, more: dict[str, Any], n_read: int
+) -> None:
+    """They are like those that the cube has read. A row that is reduced is read anew, with all of them."""
+    files = [_write_cog(tmp_path / f"{seed}.tif", seed=seed, **WRITTEN["COG"]) for seed in range(3)]
+    listed = tmp_path / "list.csv"
+    listed.write_text("".join(["href,time\n", *(f"{each},2020-01-01\n" for each in files)]))
+    request = WINDOWS["warped"] | {"sources": listed, "bands": [2], "nodata": 0, "overview": 1} | more
+    hidden = Path(files[1]).rename(tmp_path / "hidden")
+    gather_undrawn(request, to=tmp_path / "cube")
+    hidden.rename(files[1])
+    again = request | {"output": {"append_to": tmp_path / "cube"}}
+
+    planned = make_plan(again).estimate.fetched_nbytes
+    gather_undrawn(again)
+
+    of_all = opened(tmp_path / "cube")["bytes"].sum().item()
+    assert planned == pytest.approx(of_all * n_read / 3, rel=0.01)

@@ -98,7 +98,7 @@ class FailedRows:
     """What the table tells of each of these rows that is reduced."""
 
     _sizes: "np.ndarray[Any, np.dtype[np.float64]]" = field(default_factory=lambda: np.zeros(3))
-    """Of the sources that were read: their number, their bytes, and the bytes of their headers."""
+    """Of the sources that were read: their number, and the bytes received for pixels and for headers."""
 
     def watch(self, batches: Iterator[Mapping[str, "Values"]]) -> Iterator[Mapping[str, "Values"]]:
         """Yield the batches of the table of rows, and note what has failed."""
@@ -220,9 +220,8 @@ class FailedRows:
             self.rows[start + row] = found
             self.n_tries[start + row] = int(n_tries[row][wanted[row]].max())
         is_read = (status == Status.OK).ravel()
-        for at, name in enumerate(("object_bytes", "header_bytes"), start=1):
-            self._sizes[at] += batch[name][:n].ravel()[is_read].sum()
-        self._sizes[0] += is_read.sum()
+        nbytes, header_nbytes = (batch[name][:n].ravel()[is_read].sum() for name in ("bytes", "header_bytes"))
+        self._sizes += is_read.sum(), nbytes - header_nbytes, header_nbytes
 
     def _keep_chips(
         self, start: int, batch: Mapping[str, "Values"], wanted: "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -266,7 +265,7 @@ class FailedRows:
                 self._told[start + row] = {name: values[row : row + 1] for name, values in batch.items()}
                 self.n_tries[start + row] = max((each.tries for each in failed), default=1)
             was_read = [each.cost for each in known if each.status is Status.OK]
-            nbytes = np.array([(1, each.nbytes, each.header_nbytes) for each in was_read])
+            nbytes = np.array([(1, each.data_nbytes, each.header_nbytes) for each in was_read])
             self._sizes += nbytes.sum(axis=0) if was_read else 0
 
     def _row_anew(

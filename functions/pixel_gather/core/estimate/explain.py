@@ -65,7 +65,10 @@ def _work(work: Workload) -> list[_Line]:
         (
             "bytes to read",
             size(work.fetched_nbytes),
-            ("the window's tiles in the sampled sources, by their headers; else a share of their size",),
+            (
+                "the window's tiles in the sampled sources, by their headers; else a share of their size",
+                "without new sources: what was read of the cube's",
+            ),
         ),
         _parts(work),
         ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),

@@ -36,10 +36,10 @@ class Again(Struct, frozen=True, kw_only=True):
     """Number of them in each S3 bucket."""
 
     mean_nbytes: float
-    """Mean size of the cube's sources that were read, in bytes. Of a reduced cube: what was read of each."""
+    """Mean bytes that were read for the pixels of one of the cube's sources. The next ones are like them."""
 
     mean_open_nbytes: float
-    """Of those, read for the header."""
+    """Mean bytes that were read for its header."""
 
 
 def plan_again(
@@ -119,18 +119,15 @@ def _workload(
     request: "GatherRequest", template: CubeTemplate, append: Append, size: Again, *, in_flight: int
 ) -> Workload:
     layout, window = template.layout, template.slots[0].window
-    ranges = [touched(slot) for slot in template.of_scenes.slots]
-    n_gets = max(n for n, _ in ranges)
-    share = 1.0 if template.reduce is not None else max(share for _, share in ranges)
-    window_nbytes = share * size.mean_nbytes
-    fetched = size.n_sources * (size.mean_open_nbytes + window_nbytes)
+    n_gets = max(touched(slot)[0] for slot in template.of_scenes.slots)
+    fetched = size.n_sources * (size.mean_open_nbytes + size.mean_nbytes)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
     n_tasks = append.n_places_again(layout.shard[0]) * template.n_strips
     return Workload(
         n_sources=size.n_sources,
         n_gets=size.n_sources * (1 + n_gets),
         fetched_nbytes=round(fetched),
-        window_nbytes=window_nbytes / template.n_strips,
+        window_nbytes=size.mean_nbytes / template.n_strips,
         n_side_by_side=max(min(size.n_sources, in_flight // n_gets), 1),
         decoded_nbytes=len(append.again) * window.n_pixels * pixel_nbytes,
         n_tasks=n_tasks,
