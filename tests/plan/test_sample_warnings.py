@@ -202,7 +202,7 @@ def test_sources_that_cannot_be_opened_are_counted() -> None:
 def claims(*pairs: tuple[Mapping[str, Any], Header | SourceError], slot: SourceSlot = SLOT) -> list[str]:
     """Return the warnings about what a catalog claims of files."""
     sources = [Source(href=f"s3://b/{n}", columns=columns) for n, (columns, _) in enumerate(pairs)]
-    return warnings_of_claims(slot, sources, [header for _, header in pairs], heeds_scaling=False)
+    return warnings_of_claims(slot, sources, [header for _, header in pairs], heeds_claims=False)
 
 
 def test_claims_that_files_do_not_declare_are_told() -> None:

@@ -67,6 +67,23 @@ def denies_claim(columns: Mapping[str, object], darkest: float) -> bool:
     return darkest * factor + offset < _SHARE * offset
 
 
+def claimed_nodata(columns: Mapping[str, object], dtype: str) -> float | None:
+    """Return the nodata that a list claims of a source; None if no pixel of the dtype can hold it."""
+    told = columns.get(_NODATA_CLAIMED)
+    return told if isinstance(told, int | float) and fits_dtype(told, dtype) else None
+
+
+def fits_dtype(value: float, dtype: str) -> bool:
+    """Return whether a dtype can hold a value: integers exactly, floats within their range."""
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
+        return not float(np.finfo(kind).max) < abs(value) < math.inf
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    limits = np.iinfo(kind)
+    return int(limits.min) <= int(value) <= int(limits.max)
+
+
 class OffsetAppliedError(Exception):
     """A catalog claims an offset that a scene's pixels have already."""
 
@@ -103,27 +120,22 @@ class Scaling(Struct, frozen=True):
     def of(cls, header: Header, number: int, source: Source, *, raw: bool) -> "Scaling":
         """Return what holds for one band: what the file declares, or else what the list says of it."""
         declared = header.scales[number - 1], header.offsets[number - 1]
-        found = cls.said(declared, header.nodata, source.columns)
-        return cls(nodata=found.nodata) if raw else found
+        nodata = claimed_nodata(source.columns, header.dtype) if header.nodata is None else None
+        return cls(nodata=nodata) if raw else replace(cls.said(declared, source.columns), nodata=nodata)
 
     @classmethod
-    def said(
-        cls, declared: tuple[float, float], nodata: float | None, columns: Mapping[str, object]
-    ) -> "Scaling":
-        """Return what holds for one band.
+    def said(cls, declared: tuple[float, float], columns: Mapping[str, object]) -> "Scaling":
+        """Return scale and offset of one band.
 
         Args:
-            declared: Scale and offset that its file declares.
-            nodata: As the file declares.
+            declared: What its file declares.
             columns: What the list says of the source.
         """
-        told = columns.get("nodata_claimed") if nodata is None else None
-        claimed = float(told) if isinstance(told, int | float) else None
         if declared != NO_SCALING:
-            return cls(*declared, nodata=claimed)
+            return cls(*declared)
         scale, offset = (_number(columns, name) for name in ("scale", "offset"))
         claims = columns if columns.get("offset") is None and offset is not None else {}
-        return cls(1.0 if scale is None else scale, offset or 0.0, nodata=claimed, claims=claims)
+        return cls(1.0 if scale is None else scale, offset or 0.0, claims=claims)
 
     def apply(self, stored: Stored, is_valid: Mask) -> Grid:
         """Return physical values; NaN where they are not valid."""

@@ -1,6 +1,5 @@
 """Which measurements a new cube has: their dtypes, nodata and scaling, and which band masks them. Pure."""
 
-import math
 from collections.abc import Sequence
 from copy import replace
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
-from pixel_gather.core.model.scaling import SCALED
+from pixel_gather.core.model.scaling import SCALED, fits_dtype
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.cube_plan import (
     BAND,
@@ -46,7 +45,7 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
                 field="values",
             )
         for band, name, (scale, offset) in zip(draft.slot.bands, names, draft.scalings, strict=True):
-            if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
+            if request.nodata is not None and not fits_dtype(request.nodata, draft.header.dtype):
                 raise RequestError(
                     f"{request.nodata} does not fit {draft.header.dtype}; give a value that does",
                     field="nodata",
@@ -80,17 +79,6 @@ def _stays_raw(name: str, meaning: BandMeaning, request: "GatherRequest") -> boo
     if request.values == "raw" or (request.mask is not None and name == request.mask.band):
         return True
     return request.values == "scaled" and has_classes(name, meaning)
-
-
-def _fits_dtype(value: float, dtype: str) -> bool:
-    """Return whether a dtype can hold a value: integers exactly, floats within their range."""
-    kind = np.dtype(dtype)
-    if kind.kind in "fc":
-        return not float(np.finfo(kind).max) < abs(value) < math.inf
-    if isinstance(value, float) and not value.is_integer():
-        return False
-    limits = np.iinfo(kind)
-    return int(limits.min) <= int(value) <= int(limits.max)
 
 
 def mask_of_cube(request: "GatherRequest", measurements: Sequence[Measurement]) -> PixelMask | None:

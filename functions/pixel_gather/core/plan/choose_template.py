@@ -256,7 +256,7 @@ def draft_slot(
                 slot,
                 sample.sources,
                 [each if isinstance(each, SourceError) else each.header for each in opened],
-                heeds_scaling=request.values != "raw",
+                heeds_claims=request.values != "raw",
             ),
         ),
     )

@@ -374,6 +374,11 @@ class CubePlan(Struct, frozen=True, kw_only=True):
         """Whether ``resolution`` counts in degrees."""
         return self.resolution is not None and self.crs is not None and self.crs.is_geographic
 
+    def heeds_claims(self, slot: int) -> bool:
+        """Return whether what the list claims of a slot's sources counts: their pixels do not stay raw."""
+        is_harmonised = self.values == "harmonised" and slot != self.mask_slot
+        return is_harmonised or self.of_slot(slot)[0].stored is not None
+
     @property
     def level(self) -> int | None:
         """The overview that sources are opened at; None for full resolution, or until it is chosen."""

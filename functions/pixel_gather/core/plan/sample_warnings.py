@@ -246,7 +246,7 @@ def warnings_of_claims(
     sources: Sequence[Source],
     opened: Sequence[Header | SourceError],
     *,
-    heeds_scaling: bool,
+    heeds_claims: bool,
 ) -> list[str]:
     """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
 
@@ -254,11 +254,11 @@ def warnings_of_claims(
         slot: The measurement of the sources.
         sources: The sample.
         opened: The header of each, or why there is none.
-        heeds_scaling: Whether the claimed scale and offset are heeded.
+        heeds_claims: Whether scale and offset are heeded, and the nodata of a file that declares none.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
     said = []
-    for name in ("nodata",) if heeds_scaling else ("scale", "offset", "nodata"):
+    for name in ("nodata",) if heeds_claims else ("scale", "offset", "nodata"):
         differ: list[tuple[Header, float, float | None]] = []
         n_claims = 0
         for source, header in zip(sources, opened, strict=True):
@@ -267,6 +267,8 @@ def warnings_of_claims(
                 continue
             n_claims += 1
             declared = _declared(header, slot.bands[0], name)
+            if declared is None and heeds_claims:
+                continue
             if declared is None or not math.isclose(claimed, declared, rel_tol=1e-9):
                 differ.append((header, claimed, declared))
         if differ:

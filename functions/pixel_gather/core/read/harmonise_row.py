@@ -62,16 +62,15 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
     scalings, steps, states, reasons = [], [], [], []
     x_start, y_start, x_stop, y_stop = outcome.extent
     for band, declared, target in zip(pixels, outcome.scaling or ours, ours, strict=True):
-        said = Scaling.said(declared, outcome.nodata, source.columns)
+        said = Scaling.said(declared, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
-        nodata = said.nodata if outcome.nodata is None else outcome.nodata
-        is_valid = valid_on_raster(band, outcome, nodata)
+        is_valid = valid_on_raster(band, outcome)
         stored = part if is_valid is None else part[is_valid]
         state, found, reason = judge_offset(said, declared, stored, source, target)
         if state is not OffsetState.UNDECIDED:
             step = _step(found, target, stored.dtype)
             if step:
-                steps.append((part, is_valid, _shifted(stored, step, nodata)))
+                steps.append((part, is_valid, _shifted(stored, step, outcome.nodata)))
                 reason = f"{reason}; {step:+g} was added to its pixels"
         scalings.append(declared if state is OffsetState.UNDECIDED else target)
         states.append(int(state))

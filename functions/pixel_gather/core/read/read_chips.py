@@ -144,7 +144,7 @@ class _Image(Struct, frozen=True, kw_only=True):
             outcome = found[index]
             assert row.chip is not None  # noqa: S101 # all rows of the plan have one
             try:
-                part = self.view.locate(opened.header, outcome, row.chip.rule)
+                part = self.view.locate(opened.header, self.source, outcome, row.chip.rule)
             except SourceError as error:
                 is_outside = error.status is Status.OUTSIDE
                 outcome.status = Status.ABSENT if is_outside else error.status

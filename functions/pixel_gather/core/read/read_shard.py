@@ -17,6 +17,7 @@ from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.outcome import Lookup, Outcome
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import claimed_nodata
 from pixel_gather.core.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
@@ -250,11 +251,14 @@ class View(Struct, frozen=True, kw_only=True):
         part = whole.rows(start, max(stop, start + 1))
         return max((part.row_stop - 1) // grid.tile_height - part.row_off // grid.tile_height + 1, 1)
 
-    def locate(self, header: Header, outcome: Outcome, rule: WindowRule | None = None) -> "Part":
+    def locate(
+        self, header: Header, source: Source, outcome: Outcome, rule: WindowRule | None = None
+    ) -> "Part":
         """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
 
         Args:
             header: The source's.
+            source: What the list says of it.
             outcome: What is told of it.
             rule: The window of a chip; None for the plan's.
 
@@ -268,6 +272,8 @@ class View(Struct, frozen=True, kw_only=True):
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+        if outcome.nodata is None and plan.heeds_claims(self.slot_index):
+            outcome.nodata = claimed_nodata(source.columns, header.dtype)
         if placed.part.warp is not None and outcome.nodata is None:
             outcome.nodata = plan.source_nodata(self.slot_index)  # it has edges across the window
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
@@ -454,7 +460,9 @@ async def _read_source(
                 opened = await view.at_level(opened)
 
             # Read the window. A packed header is verified by that: a stale one is read anew, with the window.
-            if opened.from_packed_header and await _fill_from_packed_header(opened, out, view, outcome):
+            if opened.from_packed_header and await _fill_from_packed_header(
+                opened, source, out, view, outcome
+            ):
                 outcome.lookup = Lookup.USED
             else:
                 if opened.from_packed_header:
@@ -466,7 +474,7 @@ async def _read_source(
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
                 elif packed_header is not None:
                     outcome.lookup = Lookup.UNFIT
-                part = view.locate(opened.header, outcome)
+                part = view.locate(opened.header, source, outcome)
                 await _fill(opened, out, part, view, outcome)
             outcome.packed_header = opened.packed_header
 
@@ -490,14 +498,14 @@ def _check_time(read_until: float) -> None:
 
 
 async def _fill_from_packed_header(
-    opened: OpenedSource, out: Pixels | TileRow, view: View, outcome: Outcome
+    opened: OpenedSource, source: Source, out: Pixels | TileRow, view: View, outcome: Outcome
 ) -> bool:
     """Fill a window by a cached header. Return False where the header is stale or does not fit.
 
     Where the window cannot be placed by a cached header, the current version may still have it.
     """
     try:
-        part = view.locate(opened.header, outcome)
+        part = view.locate(opened.header, source, outcome)
     except (SourceError, RequestError):
         return False
     try:

@@ -59,10 +59,9 @@ def _scale(
     declared_by = outcome.scaling or ((1.0, 0.0),) * len(told)
     scaled, states, reasons = [], [], []
     for band, declared, expected in zip(stored, declared_by, told, strict=True):
-        said = Scaling.said(declared, outcome.nodata, source.columns)
+        said = Scaling.said(declared, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
-        nodata = said.nodata if outcome.nodata is None else outcome.nodata
-        found = valid_on_raster(band, outcome, nodata)
+        found = valid_on_raster(band, outcome)
         is_valid = np.ones(part.shape, dtype=bool) if found is None else found
         target = expected.scale, expected.offset
         state, scaling, reason = judge_offset(said, declared, part[is_valid], source, target)

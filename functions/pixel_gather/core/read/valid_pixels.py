@@ -19,17 +19,16 @@ def valid_pixels(
 
 
 def valid_on_raster(
-    band: np.ndarray[Any, np.dtype[Any]], outcome: Outcome, nodata: float | None
+    band: np.ndarray[Any, np.dtype[Any]], outcome: Outcome
 ) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """Return as `valid_pixels`, of the part of a task's window that is a source's extent.
 
     Args:
         band: Shape (y, x) of the task's window.
         outcome: Of the source.
-        nodata: That of its pixels.
     """
     x_start, y_start, x_stop, y_stop = outcome.extent
-    found = valid_pixels(band[y_start:y_stop, x_start:x_stop], nodata)
+    found = valid_pixels(band[y_start:y_stop, x_start:x_stop], outcome.nodata)
     inside = pixels_inside(outcome, width=band.shape[1], lines=slice(y_start, y_stop))
     if inside is None:
         return found
