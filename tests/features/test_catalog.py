@@ -1,6 +1,7 @@
 """Making catalogs in this process: whose files are whose, and what several writers leave."""
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from obstore.store import LocalStore
 
 from pixel_gather import RequestError, StoreError, make_plan, remove_scenes, search
-from pixel_gather.features.catalog.catalog import _write_parquet, make_catalog, refresh_catalog
+from pixel_gather.features.catalog.catalog import _write_parquet, make_catalog, refresh_catalog, write_items
 from pixel_gather.features.catalog.catalog_writer import PresentVersion, replace_version, write_search_files
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.scenes.spooled_items import SpooledItems
@@ -43,6 +44,24 @@ def test_catalogs_of_one_folder_have_files_of_their_own(tmp_path: Path, one: str
     assert ids(tmp_path / other) == ids_in_parquet(tmp_path / other) == ["b0", "b1", "b2", "b3"]
     make_catalog([item("a2")], to=tmp_path / one, add=True)
     assert ids(tmp_path / one) == ["a", "a2"]
+
+
+@pytest.mark.parametrize("name", ["kät 1.parquet", "100%.parquet", "a%20b.parquet", "日本", "~x#1?.parquet"])
+def test_a_catalog_has_the_name_that_it_was_given(tmp_path: Path, name: str) -> None:
+    """Its files lie under the name as the user wrote it, whatever the signs in it. A search finds them."""
+    place = tmp_path / name
+    make_catalog([item("a")], to=place)
+    make_catalog([item("b")], to=place, add=True)
+    write_items([item("c")], tmp_path / f"found {name}")
+
+    stem = name.removesuffix(".parquet")
+    written = {"", ".columns", ".items"} if stem == name else {".parquet", ".columns", ".items"}
+    catalog_files = [file.name for file in tmp_path.iterdir() if not file.name.startswith("found ")]
+    assert {re.sub(r"\.[0-9a-f]{16}(?=[.]items$)", "", each) for each in catalog_files} == {
+        stem + suffix for suffix in written
+    }
+    assert ids(place) == ids_in_parquet(place) == ["a", "b"]
+    assert ids_in_parquet(tmp_path / f"found {name}") == ["c"]
 
 
 def test_what_others_add_meanwhile_is_kept(tmp_path: Path) -> None:

@@ -231,3 +231,18 @@ def test_first_read_stays_as_the_user_says(server: LoopbackServer, tmp_path: Pat
         each.range for each in server.log().requests if each.range and each.range.startswith("bytes=0-")
     }
     assert ranges == {"bytes=0-4999"}
+
+
+def test_index_has_the_name_that_it_was_given(tmp_path: Path) -> None:
+    """A file with spaces, umlauts or per cent in its name lies where the user looks for it."""
+    place = tmp_path / "köpfe 100%.parquet"
+
+    made = index([str(file) for file in FILES], to=place)
+
+    assert made.place == str(place)
+    assert [file.name for file in tmp_path.iterdir()] == [place.name]
+    cube = gather_undrawn(
+        {"sources": [str(file) for file in FILES], "window": "centre", "index": str(place)},
+        to=tmp_path / "cube.zarr",
+    )
+    assert cube.report.status_counts == {"ok": len(FILES)}

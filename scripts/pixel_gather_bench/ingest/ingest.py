@@ -18,7 +18,7 @@ from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import Objects, Store, open_place
+from pixel_gather.io.store.object_store import Objects, Store, folder_and_key, open_place
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.experiment import (
@@ -266,7 +266,7 @@ def make_object(href: str, nbytes: int, stores: StoreSettings) -> bool:
         RequestError: An object of another size is there, which is not written over.
         StoreError: It cannot be put.
     """
-    folder, _, name = href.rpartition("/")
+    folder, name = folder_and_key(href)
     try:
         store = open_place(folder, stores)
         found = _size_of(store, name)

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from pixel_gather.core.area import Area, check_box
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
-from pixel_gather.io.store.object_store import open_to_read
+from pixel_gather.io.store.object_store import folder_and_key, open_to_read
 from pixel_gather_bench.area import (
     PUBLISHED_AREA,
     PUBLISHED_BOX,
@@ -79,7 +79,7 @@ def bench_area_command(**options: Any) -> int:
     pixel-gather bench area --catalog catalog.parquet --bbox 12,55,13,56 --clients 1,320 --pool 32
     """
     area = Area(check_box(options["bbox"] or PUBLISHED_BOX, field="--bbox"))
-    folder, _, key = _href(options["catalog"]).rpartition("/")
+    folder, key = folder_and_key(_href(options["catalog"]))
     catalog = run(open_catalog(open_to_read(folder, stores_of(options)), key))
     found = _measure_all(catalog, area, options)
     click.echo(

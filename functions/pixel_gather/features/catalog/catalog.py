@@ -45,7 +45,7 @@ from pixel_gather.io.scenes.search_own_catalog import ReplacedError, open_catalo
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.json_http import JsonClient
-from pixel_gather.io.store.object_store import Objects, Store, open_place
+from pixel_gather.io.store.object_store import Objects, Store, folder_and_key, open_place
 from pixel_gather.io.store.opened_file import STDIN, open_list_file
 from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -353,7 +353,7 @@ def _as_text(origin: Origin) -> bytes:
 
 
 def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
-    folder, _, key = check_place(to).rpartition("/")
+    folder, key = folder_and_key(check_place(to))
     name = PurePosixPath(key)
     if name.suffix.lower() in _OTHER_SUFFIXES:
         raise RequestError(f"a catalog is a Parquet file; write {name.stem}.parquet", field="to")
@@ -382,7 +382,7 @@ def write_items(
     Raises:
         StoreError: It could not be written.
     """
-    folder, _, key = check_place(to).rpartition("/")
+    folder, key = folder_and_key(check_place(to))
     with SpooledItems() as spooled:
         spooled.add(items, name="items")
         _put_parquet(spooled, open_place(folder, stores or StoreSettings()), key)

@@ -24,7 +24,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.header_index import Entry, store_index
-from pixel_gather.io.store.object_store import Store, open_place
+from pixel_gather.io.store.object_store import Store, folder_and_key, open_place
 from pixel_gather.io.store.store_error_status import said_of_place
 
 _N_PER_BATCH: Final = 256
@@ -90,7 +90,7 @@ async def index_async(
 ) -> Indexed:
     """Make a header index of a list; see `index`."""
     place = check_place(to)
-    folder, _, name = place.rpartition("/")
+    folder, name = folder_and_key(place)
     settings = settings or Settings()
     started = time.perf_counter()
     checked = parse_sources(sources)

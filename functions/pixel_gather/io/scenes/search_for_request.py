@@ -22,7 +22,14 @@ from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
 from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
-from pixel_gather.io.store.object_store import Objects, Store, open_store, open_to_read, split_href
+from pixel_gather.io.store.object_store import (
+    Objects,
+    Store,
+    folder_and_key,
+    open_store,
+    open_to_read,
+    split_href,
+)
 from pixel_gather.io.store.opened_file import Check, open_list_file
 from pixel_gather.io.store.store_settings import StoreSettings
 
@@ -126,5 +133,5 @@ def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
     root, path = split_href(href)
     if root == "file://":
         return open_store(root, settings), path
-    folder, _, name = href.rpartition("/")
+    folder, name = folder_and_key(href)
     return open_to_read(folder, settings), name

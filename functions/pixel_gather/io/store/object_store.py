@@ -25,7 +25,7 @@ from obstore.store import HTTPStore, LocalStore
 from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.request.href_policy import BUCKET_SCHEMES
+from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, parent_of
 from pixel_gather.io.store.exit_wait import wait_for_native_threads
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.io.store.open_bucket import Bucket, endpoint_of, open_bucket
@@ -71,6 +71,11 @@ def split_href(href: str) -> tuple[str, str]:
         return "file://", unquote(rest).lstrip("/")
     host, _, path = rest.partition("/")
     return f"{scheme}://{host}", path if scheme in BUCKET_SCHEMES else unquote(path)
+
+
+def folder_and_key(href: str) -> tuple[str, str]:
+    """Split a checked href into that of its folder, for `open_place`, and the key of its object in it."""
+    return parent_of(href), split_href(href)[1].rpartition("/")[2]
 
 
 def open_store(root: str, settings: StoreSettings) -> Store:
