@@ -950,6 +950,30 @@ def test_chart_of_one_row_has_its_year(page: Page) -> None:
     assert told == "The chart holds the only row."
 
 
+def test_infinite_pixels_have_no_place_on_a_scale(page: Page) -> None:
+    """The others keep theirs. Very large numbers have an exponent, so that they are not cut off."""
+    store = plain_cube(3, dim="source", dtype="float32")
+    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
+    pixels[...] = np.linspace(1e20, 4e20, 3, dtype="float32")[:, None, None] + np.zeros((16, 16), "float32")
+    pixels[:, :2] = np.inf
+    pixels[:, 2:4] = -np.inf
+    pixels[1] = np.inf
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#row=0&part=2,9,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        ends = page.run(
+            "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
+        )
+        ticks = page.run(
+            "[...document.querySelectorAll('#chart .tick[x=\"50\"]')].map((each) => each.textContent)"
+        )
+        paths = page.run("[...document.querySelectorAll('#app path')].map((each) => each.getAttribute('d'))")
+
+    assert ends == ["1e+20", "4e+20"]
+    assert ticks == ["1e+20", "2e+20", "3e+20", "4e+20"]
+    assert not [each for each in paths if "NaN" in each or "Infinity" in each]
+
+
 def test_numbers_of_an_axis_differ(page: Page) -> None:
     """Large values that hardly differ take more digits, on the chart and at the colour bar."""
     store = plain_cube(64, dim="source", dtype="float64")

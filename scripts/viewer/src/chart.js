@@ -18,6 +18,9 @@ const LINES = { blue: 0, green: 1, red: 2, nir: 3 };
 // The colour of a band's line: its own, if its name says one; else that which it has in the picture.
 export const lineOf = (index, bands) => LINES[commonName(bands[index])] ?? (bands.length === 3 ? 2 - index : 0);
 
+// Whether a value has a place on the axis: an infinite one has none.
+const isKnown = ({ n, mean, spread = 0 }) => n > 0 && Number.isFinite(mean) && Number.isFinite(spread);
+
 export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, height: HEIGHT, classes, unit }) {
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
@@ -25,7 +28,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   const drawn = rows.filter((each) => place(each) !== null);
   if (!drawn.length) return () => null;
   const [first, last] = extremes(drawn.map(place));
-  const valued = drawn.flatMap(({ values }) => values.filter(({ n }) => n).flatMap(({ mean, spread }) => (isPart ? [mean - spread, mean + spread] : [mean])));
+  const valued = drawn.flatMap(({ values }) => values.filter(isKnown).flatMap(({ mean, spread }) => (isPart ? [mean - spread, mean + spread] : [mean])));
   let [low, high] = valued.length && !classes ? extremes(valued) : [0, 1];
   if (low === high) [low, high] = [low - 1, high + 1];
   const margin = classes ? 0 : (high - low) * 0.05;
@@ -66,7 +69,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   }
   (classes ? [] : bands).forEach((_, band) => {
     const line = lineOf(band, bands);
-    const parts = unbroken(drawn.filter(({ values }) => values[band].n));
+    const parts = unbroken(drawn.filter(({ values }) => isKnown(values[band])));
     const along = (each) => x(place(each));
     const at = ({ values }, side) => y(values[band].mean + side * values[band].spread).toFixed(1);
     const point = (each) => `${along(each).toFixed(1)} ${at(each, 0)}`;
@@ -93,7 +96,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   const current = drawn.find((each) => each.row === row);
   if (current) {
     add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });
-    if (!classes) current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(mean), r: 5 }));
+    if (!classes) current.values.forEach((found, band) => isKnown(found) && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(found.mean), r: 5 }));
   }
   const positions = drawn.map((each) => x(place(each)));
   return (position) => drawn[nearest(positions, position)].row;

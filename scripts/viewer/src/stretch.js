@@ -52,7 +52,7 @@ function validIn({ mask }) {
   return n;
 }
 
-// The valid pixels of some rows, or one in so many of them, sorted.
+// The valid pixels of some rows, or one in so many of them, sorted. Infinite ones have no place on a scale.
 export function sampleOf(layers) {
   const n = layers.reduce((sum, each) => sum + validIn(each), 0);
   if (!n) return null;
@@ -64,7 +64,11 @@ export function sampleOf(layers) {
       if (mask[index] && valid++ % every === 0) sample[(valid - 1) / every] = pixels[index];
     }
   }
-  return sample.sort();
+  sample.sort();
+  let [first, last] = [0, sample.length];
+  while (first < last && sample[first] === -Infinity) first++;
+  while (first < last && sample[last - 1] === Infinity) last--;
+  return first < last ? sample.subarray(first, last) : null;
 }
 
 function percentile(sorted, each) {

@@ -27,7 +27,8 @@ export function number(value) {
   if (!Number.isFinite(value)) return String(value);
   const isWhole = value === Math.round(value) || Math.abs(value) >= 1000;
   if (isWhole && Math.abs(value) < 1e9) return Math.round(value).toLocaleString("en-US");
-  return Number(value.toPrecision(4)).toString();
+  const short = Number(value.toPrecision(4));
+  return Math.abs(value) < 1e9 ? short.toString() : short.toExponential();
 }
 
 // A value with its unit, then as stored if it has a scale. No digits that the type does not hold, nor the scale tells.
