@@ -183,6 +183,8 @@ def test_coverage_of_a_cube_without_times_is_along_its_rows() -> None:
         (-30, 30, ["-20", "0", "20"]),
         (1e10, 3e10, ["1e+10", "1.5e+10", "2e+10", "2.5e+10", "3e+10"]),
         (5, 5, []),
+        (0, 7e-8, ["0", "2e-08", "4e-08", "6e-08"]),
+        (1, 1.0000004, ["1.0000000", "1.0000001", "1.0000002", "1.0000003", "1.0000004"]),
     ],
 )
 def test_ticks_are_round_numbers_without_false_digits(low: float, high: float, labels: list[str]) -> None:

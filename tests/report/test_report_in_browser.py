@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import report_files_of
 from support.browser import LOADED, Page, needs_browser, opened_browser
 from support.image_cubes import failing_cube, scene_class_cube
+from support.images import write_image
+from support.undrawn import gather_undrawn
 from support.viewed_cubes import (
     MASKLESS,
     gathered_clear,
@@ -68,6 +71,26 @@ def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> 
     page.look(width=width, height=HEIGHT, is_dark=is_dark)
     page.events.clear()
     page.open_(url, until=LOADED)
+
+
+def test_pictures_of_a_tall_window_fit_a_screen(page: Page, tmp_path: Path) -> None:
+    """A strip of 16 x 900 pixels is narrow, not five screens high. So is the place of one that is missing."""
+    pixels = np.arange(900 * 16, dtype="uint16").reshape(900, 16)
+    sources = [write_image(tmp_path / "strip.tif", pixels), str(tmp_path / "gone.tif")]
+    request = {"sources": sources, "window": {"pixels": [0, 0, 16, 900]}}
+    place = gather_undrawn(request, to=tmp_path / "cube").place
+    files = report_files_of(read_evidence(LocalStore(place), place=place), viewer=None)
+    (tmp_path / "report.html").write_bytes(files["report.html"])
+    _open(page, (tmp_path / "report.html").as_uri())
+
+    boxes = page.run(
+        "Array.from(document.querySelectorAll('.sheet .picture, .sheet .missing'), "
+        "(each) => [each.offsetWidth, each.offsetHeight])"
+    )
+    (wide, high), (_, of_missing) = boxes
+    assert 300 < high < 400
+    assert high / wide > 30
+    assert of_missing < 400
 
 
 @pytest.mark.long

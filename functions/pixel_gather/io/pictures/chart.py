@@ -35,6 +35,12 @@ _AT_EDGE: Final = 0.08
 _APART: Final = 0.3
 """Two labels at this distance do not touch on a telephone. Of three and more, every other one is left out."""
 
+_MOST_DIGITS: Final = 5
+"""Numbers with more digits behind the point have an exponent, if that tells them apart."""
+
+_LONG: Final = 1e9
+"""So have those at steps of this size."""
+
 _TIME_STEPS: Final = (
     *(("h", step) for step in (1, 3, 6, 12)),
     *(("D", step) for step in (1, 2, 5, 10)),
@@ -135,10 +141,13 @@ def number_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
             break
         size -= 1
     digits = max(0, -floor(log10(step) + 1e-9))
-    return tuple(
-        ((n * step - low) / (high - low), f"{n * step:,.{digits}f}" if abs(step) < 1e9 else f"{n * step:.3g}")  # noqa: PLR2004 # longer numbers have an exponent
-        for n in range(first, last + 1)
-    )
+    values = [n * step for n in range(first, last + 1)]
+    short = [f"{each:.3g}" for each in values]
+    if (digits > _MOST_DIGITS and len(set(short)) == len(short)) or step >= _LONG:
+        labels = short
+    else:
+        labels = [f"{each:,.{digits}f}" for each in values]
+    return tuple(((each - low) / (high - low), label) for each, label in zip(values, labels, strict=True))
 
 
 def whole_ticks(low: float, high: float, *, most: int = 5) -> tuple[Tick, ...]:
