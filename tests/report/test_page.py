@@ -272,6 +272,22 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("n", "left"), [(2, None), (13, "1 more cube is left out here."), (14, "2 more cubes")]
+)
+def test_comparison_tells_of_cubes_without_pictures(n: int, left: str | None) -> None:
+    """They are not left out without a word."""
+    made = [evidence_of(MadeCube(has_quicklooks=False), f"/out/small {number}.zarr") for number in range(n)]
+    columns = run_columns([each.run for each in made], with_published=False)
+
+    html = comparison_of(made, title="small", columns=columns, findings=())
+
+    assert html.count("The windows are not shown: the cube has no quicklooks.") == min(n, 12)
+    assert "10 dates, " in html
+    assert ("left out here" in html) == (left is not None)
+    assert left is None or left in html
+
+
+@pytest.mark.parametrize(
     ("pixels", "nodata", "limits"),
     [
         (np.arange(1000, dtype="uint16").reshape(1, 25, 40), (), (19.98, 979.02)),

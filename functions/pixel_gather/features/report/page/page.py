@@ -80,19 +80,18 @@ def comparison_of(
 ) -> str:
     """Return the page of several runs side by side.
 
-    Of those that made cubes, the contact sheets of the first twelve are shown. The map has the first twelve
-    with a place on the Earth.
+    Of those that made cubes, the first twelve are shown: their contact sheet, or why they have none. The map
+    has the first twelve with a place on the Earth.
     """
-    shown = [each for each in evidences if each.looks]
     placed = [(each.footprints, each.source_footprints) for each in evidences if each.footprints is not None]
     return _rendered(
         title=title,
         columns=columns,
         plots=plots,
         findings=findings,
-        gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
+        gathers=[view_of(each, with_film=False) for each in evidences[:_MOST_SHEETS]],
         is_one=False,
-        n_left_out=max(len(shown) - _MOST_SHEETS, 0),
+        n_left_out=max(len(evidences) - _MOST_SHEETS, 0),
         viewer=None,
         map=map_of_cubes(placed[:_MOST_SHEETS]) if placed else None,
     )
