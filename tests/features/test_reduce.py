@@ -343,6 +343,37 @@ def test_a_median_of_float64_is_numpys(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, np.median(pixels, axis=0))
 
 
+@pytest.mark.parametrize("statistic", ["median", "mean", "p10", "count"])
+@pytest.mark.parametrize("n_with_nodata", [0, 4])
+def test_masked_whole_numbers_need_no_nodata(tmp_path: Path, statistic: str, n_with_nodata: int) -> None:
+    """No number marks hidden pixels, so every one that is not hidden counts: also 0, if a file lets it."""
+    random, rows = np.random.default_rng(6), []
+    stack = random.integers(0, 3, (5, SIDE, SIDE)).astype("float64")
+    for n, pixels in enumerate(stack):
+        scl = random.integers(1, 6, (SIDE, SIDE)).astype("uint8")
+        nodata, told = 0 if n < n_with_nodata else None, {"scene": f"s{n}", "time": f"2024-01-0{n + 1}"}
+        image = write_image(tmp_path / f"{n}.tif", pixels.astype("uint16"), nodata=nodata)
+        rows += [
+            {"href": image, "band": "red"} | told,
+            {"href": write_image(tmp_path / f"scl-{n}.tif", scl), "band": "scl"} | told,
+        ]
+        pixels[(scl == 3) | (pixels == nodata)] = np.nan
+    reduced = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+    request = reduced | {"mask": {"band": "scl", "drop": [3]}}
+
+    gather_undrawn(request, to=tmp_path / "cube")
+
+    found = xr.open_zarr(tmp_path / "cube", mask_and_scale=False)["red"].values
+    by_month = xr.DataArray(stack, dims=("time", "y", "x")).groupby(
+        xr.DataArray([0] * 5, dims="time", name="g")
+    )
+    np.testing.assert_array_equal(found, JUDGES[statistic](by_month).values.astype(found.dtype))
+    assert contributors(tmp_path / "cube")["status"] == ["ok"] * 10
+    if not n_with_nodata:
+        with pytest.raises(RequestError, match="where no scene has a pixel, a row needs nodata"):
+            make_plan(request | {"reduce": {"by": "month", "statistic": "max"}})
+
+
 @pytest.mark.parametrize("statistic", ["first", "min"])
 def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) -> None:
     """Its zeros are pixels, and cannot be stored where 0 is nodata. With nodata, they are missing."""

@@ -42,7 +42,7 @@ def of(status: Status = Status.OK, **more: Any) -> Outcome:
 def hide(scl: Any, outcomes: list[Outcome], row: CubeRow = ROW) -> list[Any]:
     """Hide pixels of a row, and return the bands."""
     buffers = [each[:, None].copy() for each in (RED, LST, scl)]
-    hide_in_row(PLAN, buffers, 0, outcomes, row)
+    hide_in_row(PLAN, buffers, 0, outcomes, row, is_reduced=False)
     return [each[0, 0] for each in buffers]
 
 

@@ -77,7 +77,8 @@ class Outcome:
     """
 
     inside: bytes | None = None
-    """Where in the extent a warped source has pixels, if no number marks others; None for everywhere.
+    """Where in the extent a source has pixels that count, if no number marks others; None for everywhere.
+    So of a warped source, and of a scene that is reduced and masked.
 
     One bit for each pixel of the task's part of the window, each line from a new byte. Not in the sidecar.
     """

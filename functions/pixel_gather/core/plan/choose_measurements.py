@@ -99,7 +99,7 @@ def mask_of_cube(request: "GatherRequest", measurements: Sequence[Measurement]) 
         )
     if np.dtype(band.dtype).kind not in "iu":
         raise RequestError(f"{mask.band} is {band.dtype}, and a mask has whole numbers", field="mask.band")
-    for each in measurements:
+    for each in measurements if request.reduce is None else ():  # scenes are not stored: see `Outcome.inside`
         if each.nodata is None and each.name != mask.band and np.dtype(each.dtype).kind not in "fc":
             raise RequestError(
                 f"hidden pixels need a nodata value, and the sources of {each.name} declare none: give one",

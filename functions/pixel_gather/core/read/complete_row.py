@@ -21,6 +21,8 @@ def complete_row(
     at: int,
     outcomes: Sequence[Outcome],
     row: CubeRow,
+    *,
+    is_reduced: bool,
 ) -> None:
     """Give the pixels of a row the cube's values, and hide what its mask hides.
 
@@ -31,7 +33,8 @@ def complete_row(
         at: Which row of them.
         outcomes: Of each slot of the row. What was found is told there.
         row: The sources of the row.
+        is_reduced: Whether the row is one of several scenes that are reduced.
     """
     harmonise_row(plan, read, at, outcomes, row)
     scale_row(plan, read, of_cube, at, outcomes, row)
-    hide_in_row(plan, of_cube, at, outcomes, row)
+    hide_in_row(plan, of_cube, at, outcomes, row, is_reduced=is_reduced)

@@ -85,7 +85,8 @@ class ShardFilling:
             for index in range(first, len(outcomes), n_threads):
                 at, of_scene = start + index, outcomes[index]
                 if self._completes:
-                    complete_row(self._of_scenes, self._read, self._values, at, of_scene, self._scenes[at])
+                    buffers, row = (self._read, self._values), self._scenes[at]
+                    complete_row(self._of_scenes, *buffers, at, of_scene, row, is_reduced=reduces)
                 if reduces:
                     refuse_other_numbers(self._plan, of_scene)
                 else:

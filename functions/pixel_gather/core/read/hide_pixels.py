@@ -11,7 +11,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
+from pixel_gather.core.read.valid_pixels import pack_inside, pixels_inside, valid_pixels
 
 if TYPE_CHECKING:
     from pixel_gather.core.read.read_shard import Buffer
@@ -20,7 +20,13 @@ type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
 def hide_in_row(
-    plan: CubePlan, buffers: Sequence["Buffer"], at: int, outcomes: Sequence[Outcome], row: CubeRow
+    plan: CubePlan,
+    buffers: Sequence["Buffer"],
+    at: int,
+    outcomes: Sequence[Outcome],
+    row: CubeRow,
+    *,
+    is_reduced: bool,
 ) -> None:
     """Fill the pixels of a row that its mask hides, and count them in the outcome of the mask's source.
 
@@ -32,6 +38,8 @@ def hide_in_row(
         at: Which row of them.
         outcomes: Of each slot of the row.
         row: The sources of the row.
+        is_reduced: Whether the row is not stored itself. Then whole numbers without nodata stay as they are,
+            and their outcome says which are hidden.
     """
     mask, slot = plan.mask, plan.mask_slot
     if mask is None or slot is None:
@@ -56,11 +64,20 @@ def hide_in_row(
             outcome.reason = f"its mask, {mask.band}, has pixels of another size or place"
             of_slot[...] = plan.fill_value(index)
             continue
-        if outcome.nodata is None:
-            outcome.nodata = plan.nodata(index)  # hidden pixels hold it, and are not valid
-        fill = plan.fill_value(index) if outcome.nodata is None else outcome.nodata
-        for each in others:
-            np.copyto(each, each.dtype.type(fill), where=hidden)
+        if is_reduced and outcome.nodata is None and others[0].dtype.kind in "iu":
+            shown = pixels_inside(outcome, width=hidden.shape[1])
+            outcome.inside = pack_inside(~hidden if shown is None else shown & ~hidden, outcome.extent)
+        else:
+            _fill(plan, index, others, outcome, hidden)
+
+
+def _fill(plan: CubePlan, slot: int, bands: Sequence[Pixels], outcome: Outcome, hidden: Mask) -> None:
+    """Fill the hidden pixels of a source with its nodata, the cube's, or else NaN."""
+    if outcome.nodata is None:
+        outcome.nodata = plan.nodata(slot)  # hidden pixels hold it, and are not valid
+    fill = plan.fill_value(slot) if outcome.nodata is None else outcome.nodata
+    for band in bands:
+        np.copyto(band, band.dtype.type(fill), where=hidden)
 
 
 def merge_strips(
