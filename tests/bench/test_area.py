@@ -11,6 +11,7 @@ from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather_bench.area import measure_pool, slow_store
 from pixel_gather_cli.commands.bench_area import bench_area_command
+from pixel_gather_cli.main import command
 from scenes.scenes import item
 
 
@@ -50,6 +51,13 @@ def test_published_figures_stand_beside_ours(catalog: Path) -> None:
     assert "1 m 7.21 s" in done.stdout
     assert "panics, no result" in done.stdout
     assert done.stdout.count("published in 2017") == 6
+
+
+def test_a_box_without_links_is_refused(catalog: Path) -> None:
+    """Answers without links would be no measurement. Nothing is served."""
+    done = CliRunner().invoke(command, ["bench", "area", "--catalog", str(catalog), "--bbox", "50,1,51,2"])
+
+    assert str(done.exception) == "--bbox: the catalog has no link in this box, so nothing is measured"
 
 
 @pytest.mark.parametrize("n_workers", [1, 7, 200])

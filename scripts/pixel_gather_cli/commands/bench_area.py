@@ -8,6 +8,7 @@ import click
 from msgspec import to_builtins
 
 from pixel_gather.core.area import Area, check_box
+from pixel_gather.core.errors import RequestError
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import folder_and_key, open_to_read
@@ -21,6 +22,7 @@ from pixel_gather_bench.area import (
     PUBLISHED_POOL,
     PUBLISHED_SEQUENTIAL,
     answerer,
+    find_links,
     measure_load,
     measure_pool,
     measure_request,
@@ -81,6 +83,8 @@ def bench_area_command(**options: Any) -> int:
     area = Area(check_box(options["bbox"] or PUBLISHED_BOX, field="--bbox"))
     folder, key = folder_and_key(_href(options["catalog"]))
     catalog = run(open_catalog(open_to_read(folder, stores_of(options)), key))
+    if not run(find_links(catalog, area)):
+        raise RequestError("the catalog has no link in this box, so nothing is measured", field="bbox")
     found = _measure_all(catalog, area, options)
     click.echo(
         json.dumps(found, indent=2) if options["as_json"] else _text(found, is_beside=options["reference"])
