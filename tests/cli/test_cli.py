@@ -304,10 +304,10 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
 
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
-    assert found.err.startswith("1 of 2 hrefs contain no time")
+    assert found.err.startswith("warning: 1 of 2 hrefs contain no time")
     assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
     said = "no time was found in the names: say where it is by --time, such as _%Y%m%d_; see ls --help"
-    assert without.err == f"{said}\n"
+    assert without.err == f"warning: {said}\n"
 
 
 def test_prefix_and_pattern_make_a_cube_along_time(

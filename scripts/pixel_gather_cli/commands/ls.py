@@ -109,7 +109,7 @@ def ls_command(
     for note in _notes(
         named, [item.href for item in ahead], has_time=has_time, has_bands=find_band is not None
     ):
-        click.echo(note, err=True)
+        click.echo(f"warning: {note}", err=True)
 
 
 def _notes(named: "_Named", hrefs: list[str], *, has_time: bool, has_bands: bool) -> Iterator[str]:
