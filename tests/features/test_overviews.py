@@ -220,3 +220,12 @@ def test_a_plan_of_failed_sources_says_how_many_bytes_are_read(
 
     of_all = opened(tmp_path / "cube")["bytes"].sum().item()
     assert planned == pytest.approx(of_all * n_read / 3, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["COG", "for GDAL alone"])
+def test_an_overview_that_is_not_there_names_its_field(tmp_path: Path, kind: str) -> None:
+    """Whoever asked for it corrects the overview, and not the list."""
+    file = _write_cog(tmp_path / "a.tif", seed=0, **WRITTEN[kind])
+    with pytest.raises(RequestError, match="not overview 9") as caught:
+        make_plan({"sources": [file], "window": "centre", "overview": 9})
+    assert caught.value.field == "overview"

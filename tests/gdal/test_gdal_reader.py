@@ -20,7 +20,7 @@ from rasterio.enums import ColorInterp
 from gdal.images import image, tiff
 from gdal.store import MemoryObjects
 from geotiff.small_tiffs import LONG, SHORT, STORED_AT, Tags, handwritten
-from pixel_gather.core.errors import BusyError, SourceError
+from pixel_gather.core.errors import BusyError, NoOverviewError, SourceError
 from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
@@ -61,9 +61,13 @@ async def _read(
 
 
 async def _status(work: Coroutine[Any, Any, Any]) -> Status:
+    return (await _error(work)).status
+
+
+async def _error(work: Coroutine[Any, Any, Any]) -> SourceError:
     with pytest.raises(SourceError) as caught:
         await work
-    return caught.value.status
+    return caught.value
 
 
 def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
@@ -294,14 +298,17 @@ def test_reader_refuses_blocks_that_the_header_does_not_place() -> None:
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     """The error says which bands and overviews the source has."""
 
-    async def work() -> tuple[Status, Status]:
+    async def work() -> tuple[Status, SourceError]:
         async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
             return (
                 await _status(_read(reader, "file:///a", WINDOW, bands=(1, 3))),
-                await _status(reader.open_("file:///a", overview=0, cost=Cost())),
+                await _error(reader.open_("file:///a", overview=0, cost=Cost())),
             )
 
-    assert _run(work()) == (Status.UNLIKE, Status.UNSUPPORTED)
+    status, error = _run(work())
+    assert status is Status.UNLIKE
+    assert isinstance(error, NoOverviewError)
+    assert error.status is Status.UNSUPPORTED
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
     │   └── HaltedError    the deployment is halted: ask again, unchanged, when it goes on
     ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
+    │   ├── NoOverviewError    it has no such overview: ask for another one
     │   └── StaleHeaderError   a cached header is out of date: read the header again
     ├── StoreError         the cube's store failed: repair it and run again
     │   └── ShardsMissingError   shards have not been gathered: run again to go on
@@ -144,6 +145,12 @@ class SourceError(GatherError):
         self.href = href
         self.status = status
         self.reason = message
+
+
+class NoOverviewError(SourceError):
+    """A source does not have the overview that was asked for."""
+
+    code = "no_overview"
 
 
 class StaleHeaderError(SourceError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.errors import NoOverviewError, RequestError, SourceError
 from pixel_gather.core.model.band_meaning import NO_MEANING
 from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.plurals import counted
@@ -83,12 +83,11 @@ async def open_sample(
     )
     sample = Sample(name=name, sources=sources, opened=tuple(opened), costs=costs)
     if not sample.headers:
-        no_level = (f"not overview {request.level}", "no such overview")
         raise RequestError(
             f"none of the {len(sources)} sources that were tried can be opened; the first: {opened[0]}"
             if len(sources) > 1
             else f"the one source that was tried cannot be opened: {opened[0]}",
-            field="overview" if all(str(each).endswith(no_level) for each in opened) else "sources",
+            field="overview" if all(isinstance(each, NoOverviewError) for each in opened) else "sources",
         )
     return sample
 

@@ -43,6 +43,10 @@ class _OverLimitError(Exception):
     """A valid request that exceeds a limit of this deployment."""
 
 
+class _NoOverviewError(_OverLimitError):
+    """The file does not have the overview that is asked for."""
+
+
 class _UnplacedBlockError(Exception):
     """A block has a size but no place, as where a file is cut off within its offsets.
 
@@ -91,7 +95,8 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 # GDAL's, rasterio's and NumPy's have no common base
             self._close()
             status, reason = _classify(error)
-            self._channel.send(Kind.FAILED, json.dumps({"status": status, "reason": reason}).encode())
+            told = {"status": status, "reason": reason, "has_level": not isinstance(error, _NoOverviewError)}
+            self._channel.send(Kind.FAILED, json.dumps(told).encode())
         if self._opened is not None:
             self._opened.content.ahead = ()
             if self._opened.content.has_failed:
@@ -105,7 +110,7 @@ class _Worker:
             of_full = {"scales": full.scales, "offsets": full.offsets, "meanings": meanings(full)}
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
-                raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
+                raise _NoOverviewError(f"has {n_overviews} overviews, not overview {request['overview']}")
             for level in range(n_overviews):
                 overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
                 sizes.append((overview.width, overview.height))

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.errors import SourceError
+from pixel_gather.core.errors import NoOverviewError, SourceError
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header
@@ -362,7 +362,9 @@ class _Session:
                     await child.send(Kind.BYTES, content)
             elif kind is Kind.FAILED:
                 told = json.loads(await child.take(nbytes))
-                return failure or self._error(told["reason"], Status[told["status"]])
+                kind_of_error = SourceError if told["has_level"] else NoOverviewError
+                status = Status[told["status"]]
+                return failure or kind_of_error(told["reason"], href=self.pinned.href, status=status)
             elif await on_frame(child, kind, nbytes):
                 return failure
 
