@@ -27,22 +27,28 @@ class Case:
     said: str
 
 
-_INSTALL = "which is not installed: pip install 'pixel-gather["
+def _install(extra: str) -> str:
+    return (
+        f"which is not installed: pip install '.[{extra}]' in a clone, or 'WHEEL[{extra}]' with the path of "
+        "the wheel"
+    )
+
+
 CASES = (
-    Case("deployment", "list", ("boto3", "botocore"), f"gathers on AWS need boto3, {_INSTALL}aws]'"),
+    Case("deployment", "list", ("boto3", "botocore"), f"gathers on AWS need boto3, {_install('aws')}"),
     Case(
         "report",
         "report cube --to page",
         ("matplotlib",),
-        f"report pages need matplotlib, {_INSTALL}report]'",
+        f"report pages need matplotlib, {_install('report')}",
     ),
-    Case("pictures", "report cube --to page", ("PIL",), f"report pages need PIL, {_INSTALL}report]'"),
+    Case("pictures", "report cube --to page", ("PIL",), f"report pages need PIL, {_install('report')}"),
     Case(
-        "netcdf", "export cube --to x.nc", ("PIL", "netCDF4"), f".nc files need netCDF4, {_INSTALL}export]'"
+        "netcdf", "export cube --to x.nc", ("PIL", "netCDF4"), f".nc files need netCDF4, {_install('export')}"
     ),
-    Case("films", "export cube --to x.webp", ("PIL",), f".webp files need PIL, {_INSTALL}export]'"),
-    Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
-    Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
+    Case("films", "export cube --to x.webp", ("PIL",), f".webp files need PIL, {_install('export')}"),
+    Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_install('report')}"),
+    Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_install('report')}"),
 )
 
 
@@ -90,7 +96,7 @@ def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
 
     assert ended.returncode == 0
     assert "is complete" in ended.stdout
-    assert f"report pages need jinja2, {_INSTALL}report]'" in ended.stderr
+    assert f"report pages need jinja2, {_install('report')}" in ended.stderr
 
 
 def test_extras_are_those_of_the_project() -> None:

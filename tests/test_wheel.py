@@ -100,7 +100,7 @@ def test_wheel_alone_lists_plans_and_gathers(installed: Installed) -> None:
     assert json.loads(planned.stdout)["shape"] == [5, 102, 174]
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["status"] == {"ok": 5}
-    assert "pip install 'pixel-gather[report]'" in ran.stderr
+    assert "pip install '.[report]' in a clone, or 'WHEEL[report]' with" in ran.stderr
 
 
 def test_wheel_alone_says_what_an_extra_would_bring(installed: Installed) -> None:
@@ -108,7 +108,7 @@ def test_wheel_alone_says_what_an_extra_would_bring(installed: Installed) -> Non
     ended = installed.run("pixel-gather", "list")
 
     assert ended.returncode == 2
-    assert ended.stderr.strip().endswith("pip install 'pixel-gather[aws]'")
+    assert ended.stderr.strip().endswith("or 'WHEEL[aws]' with the path of the wheel")
 
 
 def test_wheel_is_typed_and_knows_its_version(installed: Installed) -> None:

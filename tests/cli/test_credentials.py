@@ -206,5 +206,6 @@ def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> 
 
     assert ended.returncode == 2
     assert ended.stderr.strip() == (
-        "pixel-gather: AWS profiles need boto3, which is not installed: pip install 'pixel-gather[aws]'"
+        "pixel-gather: AWS profiles need boto3, which is not installed: pip install '.[aws]' in a clone, "
+        "or 'WHEEL[aws]' with the path of the wheel"
     )

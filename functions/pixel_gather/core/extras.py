@@ -1,4 +1,4 @@
-"""Checks for packages that an extra installs, such as ``pixel-gather[aws]``."""
+"""Checks for packages that an extra installs, such as ``[aws]``."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -32,7 +32,8 @@ def check_extra(extra: Extra, what: str, *, packages: Sequence[str] = ()) -> Non
     for package in packages or _PACKAGES[extra]:
         if not is_installed(package):
             raise MissingExtraError(
-                f"{what} need {package}, which is not installed: pip install 'pixel-gather[{extra}]'"
+                f"{what} need {package}, which is not installed: pip install '.[{extra}]' in a clone, "
+                f"or 'WHEEL[{extra}]' with the path of the wheel"
             )
 
 
