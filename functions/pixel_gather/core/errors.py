@@ -208,7 +208,7 @@ class AlreadyCommittedError(GatherError):
 
 
 class MissingExtraError(GatherError, ImportError):
-    """A package is missing that an extra installs, such as ``pixel-gather[aws]``."""
+    """A package is missing that an extra installs, such as ``aws``."""
 
     code = "missing_extra"
 
