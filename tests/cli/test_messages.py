@@ -232,11 +232,11 @@ def test_verify_names_a_damaged_group(cube: Path, capsys: pytest.CaptureFixture[
 def test_a_second_replay_does_not_call_its_cube_new(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first has gathered it."""
+    """The first has gathered it. The second has read no source, so it does not say that all is well."""
     to = tmp_path / "b.zarr"
     assert run("replay", cube, "--to", to) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"new cube: {to}"
-    assert run("replay", cube, "--to", to) == 0
+    assert run("replay", cube, "--to", to) == 1
     assert capsys.readouterr().out.splitlines()[-1] == f"cube: {to}; it was there already"
 
 

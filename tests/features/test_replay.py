@@ -188,6 +188,20 @@ def test_new_cube_is_gathered_from_the_same_list_and_compared(changed: Path, tmp
     assert int((new["band_1"][3] != old["band_1"][3]).sum()) == 1
 
 
+@pytest.mark.parametrize("name", ["earlier.zarr", "cube.zarr"], ids=["an earlier replay's", "its own"])
+def test_cube_that_is_there_already_does_not_tell_what_has_changed(tmp_path: Path, name: str) -> None:
+    """No source is read, so a file that was replaced since cannot be noticed. A remark says so."""
+    cube = gathered(filled(tmp_path))
+    assert name == cube.name or replay(cube, tmp_path / name, settings=UNDRAWN).is_same
+    inside(named(tmp_path / "files", 0))
+
+    found = replay(cube, tmp_path / name, settings=UNDRAWN)
+
+    assert not found.is_same
+    assert found.remarks[0].startswith(f"{tmp_path / name} was there already, so no source was read: it has ")
+    assert replay(cube, tmp_path / "later.zarr", settings=UNDRAWN).counts[Drift.PIXELS_DIFFER] == 1
+
+
 def test_untouched_sources_make_a_cube_of_the_same_digest(cube: Path, tmp_path: Path) -> None:
     """The request and the list are those of the receipt, so both digests are."""
     found = replay(cube, tmp_path / "new.zarr", settings=UNDRAWN)

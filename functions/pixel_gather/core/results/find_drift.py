@@ -108,7 +108,7 @@ class Replayed:
     """Location of the new cube; None if none is compared."""
 
     was_complete: bool = False
-    """Whether the cube at ``to`` was there before this replay, which then compares with it."""
+    """Whether the cube at ``to`` was there before, so that no source was read; a remark says so."""
 
     counts: Counter[Drift] = field(default_factory=Counter)
     """Number of sources by their drift."""

@@ -242,6 +242,12 @@ async def _look_at_new_cube(
             f"{name} is complete, but cannot be compared: it is {_form(other)}, "
             f"and {cube.place} is {_form(cube)}"
         )
+    if found.was_complete:
+        at = other.receipt.planned_at[:19].replace("T", " ")
+        found.remarks.append(
+            f"{name} was there already, so no source was read: it has the pixels of {at} UTC. "
+            "To know what has changed since, choose another place"
+        )
     return CubeLook(cube, other)
 
 
