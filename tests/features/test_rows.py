@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -45,6 +46,7 @@ def test_rows_are_found_without_pixels(cube: Path) -> None:
         ("cloud < 2", "no coordinate 'cloud'; they have .*cloud_cover"),
         ("band_1 < 2", "no coordinate 'band_1'"),
         ("__import__('os')", "is no condition"),
+        ("transform > 0", "transform is six numbers for each row"),
         (
             "cloud_cover > 1 or cloud_cover < 2",
             r"is no condition; write one such as valid_fraction>0.5, or several joined by and \(there",
@@ -143,3 +145,19 @@ def test_a_store_that_does_not_answer_is_given_up_once(monkeypatch: pytest.Monke
             presence("s3://bucket/cube.zarr", by="month", stores=stores)
 
     assert busy.asked == []
+
+
+@pytest.mark.parametrize("by", [["month"], None])
+def test_a_grid_by_what_is_no_text_is_refused(cube: Path, by: Any) -> None:
+    """The message shows how to name several coordinates."""
+    with pytest.raises(RequestError, match=r"by: it is of type \w+; write text such as day,tile"):
+        presence(cube, by)
+
+
+@pytest.mark.parametrize("place", [(0,), (-1, 0), (99, 0), (0.5, 0), ("2021-01", "S2A")])
+def test_a_place_outside_the_grid_is_refused(cube: Path, place: tuple[Any, ...]) -> None:
+    """The message has the sizes, instead of NumPy's words."""
+    found = presence(cube, "month,platform")
+
+    with pytest.raises(RequestError, match=r"is no bin; .*: month \d+, platform 2$"):
+        found.rows(*place)

@@ -82,13 +82,22 @@ class Presence(Struct, frozen=True, kw_only=True, eq=False):
         Args:
             place: Index of the bin along each axis, from 0.
         """
-        bin_ = np.ravel_multi_index(place, self.shape)
+        try:
+            bin_ = np.ravel_multi_index(place, self.shape)
+        except (TypeError, ValueError) as error:
+            sizes = ", ".join(f"{name} {n:,}" for name, n in zip(self.names, self.shape, strict=True))
+            raise RequestError(
+                f"{place} is no bin; write a whole number from 0 for each of these, below its size: {sizes}",
+                field="place",
+            ) from error
         first, last = np.searchsorted(self.present, (bin_, bin_ + 1))
         return self.order[self.starts[first] : self.starts[last]]
 
 
 def split_names(by: str) -> list[str]:
     """Return the names of a grid's axes, which have commas between them."""
+    if not isinstance(by, str):
+        raise RequestError(f"it is of type {type(by).__name__}; write text such as day,tile", field=_FIELD)
     return [name.strip() for name in by.split(",")]
 
 

@@ -66,6 +66,11 @@ def select_rows(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> 
 def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
     if isinstance(values, NumberedTexts):
         return _meets(condition, values.texts)[values.numbers]
+    if condition.name == "transform":
+        raise RequestError(
+            "transform is six numbers for each row, which no condition compares; name another coordinate",
+            field=_FIELD,
+        )
     wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     is_time = condition.name == "time"
     converted = [
