@@ -116,6 +116,25 @@ def test_icechunk_and_zarr_read_it_without_pixel_gather(cubes: list[Path], joine
     np.testing.assert_array_equal(group["band_1"][:][there], together(cubes[:3], "band_1"))
 
 
+@pytest.mark.parametrize("keep", ["cloud", None])
+def test_names_to_keep_are_a_list(cubes: list[Path], tmp_path: Path, keep: Any) -> None:
+    """A text would be taken for a list of letters."""
+    with pytest.raises(RequestError, match=f"keep: it is {keep!r}; write a list of names"):
+        join(cubes[:1], to=tmp_path / "one.icechunk", keep=keep)
+
+
+def test_members_may_lie_in_the_home_of_the_user(
+    own: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As every other place may. In Python no shell writes out ``~/``."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    made = join([f"~/{own[0].name}", "~/t1*"], to="~/two.icechunk")
+
+    assert made.n_members == 2
+    assert made.place == str(tmp_path / "two.icechunk")
+
+
 @pytest.mark.long
 def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
     """The first version has the first two cubes."""

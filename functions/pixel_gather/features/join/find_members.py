@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from glob import glob
+from pathlib import Path
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
@@ -32,7 +33,9 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
     policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=os.getcwd())  # noqa: PTH109 # a text
     found: list[str] = []
     for each in cubes:
-        text = without_dots(place_text(each, _FIELD)).rstrip("/")
+        text = place_text(each, _FIELD)
+        text = str(Path(text).expanduser()) if text.startswith("~/") else text  # as in `check_place`
+        text = without_dots(text).rstrip("/")
         names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
         if not names:
             raise RequestError(f"{text} names nothing", field=_FIELD)

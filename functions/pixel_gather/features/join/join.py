@@ -130,6 +130,8 @@ def join(
     """
     if mode not in get_args(JoinMode.__value__):
         raise RequestError(f"it is {mode!r}; write new, add, replace or copy", field="mode")
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
+        raise RequestError(f"it is {keep!r}; write a list of names", field="keep")
     if mode == "copy":
         if keep:
             raise RequestError(
