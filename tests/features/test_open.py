@@ -4,8 +4,9 @@ import re
 import shlex
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,17 @@ import xarray as xr
 import zarr
 
 from infra.node_tools import node_environment, node_modules
-from pixel_gather import export, gather, join, make_virtual, open_cube, open_joined, open_virtual, versions
+from pixel_gather import (
+    export,
+    forget,
+    gather,
+    join,
+    make_virtual,
+    open_cube,
+    open_joined,
+    open_virtual,
+    versions,
+)
 from pixel_gather.core.errors import RequestError
 from pixel_gather.in_process.settings import Settings
 from support.command_line import run
@@ -43,6 +54,21 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     gather(request | {"sources": FILES[:1]}, to=cube, settings=quiet)
     gather(request | {"sources": FILES[1:2], "output": {"append_to": cube}}, settings=quiet)
     return cube
+
+
+def test_a_version_is_a_number_or_a_time_of_any_package(grown: Path) -> None:
+    """Other types are refused by name. True is no version 1."""
+    after = datetime.now(UTC) + timedelta(days=1)
+    for at in (2, np.int64(2), after, after.date()):
+        assert open_cube(grown, cast("Any", at)).sizes["source"] == 2
+        assert xr.open_dataset(grown, engine=ENGINE, at=at).sizes["source"] == 2
+    assert open_cube(grown, cast("Any", np.int64(1))).sizes["source"] == 1
+
+    for wrong in (1.5, True, [1]):
+        with pytest.raises(RequestError, match=f"version: it is of type {type(wrong).__name__}; write a num"):
+            open_cube(grown, cast("Any", wrong))
+        with pytest.raises(RequestError, match=f"version: it is of type {type(wrong).__name__}; write a num"):
+            forget(grown, cast("Any", wrong))
 
 
 @pytest.mark.long

@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, date, datetime
+from operator import index
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
@@ -177,6 +178,7 @@ def _find_version(growing: ZarrCube) -> FoundCube:
 def _number_of(found: FoundCube, version: int | str) -> int:
     """Return the number of a version that is named by its number or by a time."""
     numbers = [each.number for each in found.versions]
+    version = _as_named(version)
     if isinstance(version, int) or version.isdecimal():
         if int(version) not in numbers:
             there = f"versions 1 to {numbers[-1]}" if numbers[-1] > 1 else "version 1 alone"
@@ -193,7 +195,22 @@ def _number_of(found: FoundCube, version: int | str) -> int:
     return by_then[-1]
 
 
+def _as_named(version: object) -> int | str:
+    """Return a version's number or time as text; of dates and numbers of other packages, too."""
+    if isinstance(version, str):
+        return version
+    if isinstance(version, date):  # a datetime is one
+        return version.isoformat()
+    if isinstance(version, SupportsIndex) and not isinstance(version, bool):
+        return index(version)
+    raise RequestError(
+        f"it is of type {type(version).__name__}; write a number, or a time as 2026-11-01",
+        field=_FIELD,
+    )
+
+
 def _before(text: int | str) -> Callable[[CubeVersion], bool]:
+    text = _as_named(text)
     if isinstance(text, int) or text.isdecimal():
         number = int(text)
         return lambda each: each.number < number
