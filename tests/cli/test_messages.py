@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -260,3 +261,15 @@ def test_failed_rows_that_are_kept_explain_the_exit_code(
     assert run(*asked, "--append-to", tmp_path / "new.zarr", "--failed-rows", "keep") == 1
     said = "exit code 1: the cube has 1 failed source, and none was read again\n"
     assert capsys.readouterr().err == said
+
+
+def test_the_next_command_can_be_pasted_into_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the cube's place has spaces."""
+    cube = tmp_path / "my cube.zarr"
+
+    assert run("run", "--prefix", FOLDER, "--glob", "*2000*1972*", "--tile", "0,0", "--to", cube) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("next "))
+    command = line.removeprefix("next").partition(" shows it")[0]
+    assert shlex.split(command) == ["pixel-gather", "view", str(cube)]

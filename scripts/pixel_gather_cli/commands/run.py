@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import ExitStack
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -147,7 +148,7 @@ def _in_short(gathered: Gathered) -> str:
 def _next(gathered: Gathered) -> str:
     if gathered.report.images_per_chip is not None:
         return "pixel_gather.open_cube opens it in Python; --verbose prints all figures"
-    return f"pixel-gather view {gathered.place} shows it; --verbose prints all figures"
+    return f"pixel-gather view {quote(gathered.place)} shows it; --verbose prints all figures"
 
 
 def _end_of(gathered: Gathered) -> str:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from shlex import quote
 from typing import Any, Final
 
 from pixel_gather.core.model.shown import facts_table
@@ -36,7 +37,7 @@ def _facts(report: Report, place: str, page: str | None) -> Iterator[tuple[str, 
     yield "wall time", f"{report.wall_s:,.2f} s"
     if page is not None:
         yield "report", page
-    yield "all pixels", f".view(), or in a terminal: pixel-gather view {place}"
+    yield "all pixels", f".view(), or in a terminal: pixel-gather view {quote(place)}"
 
 
 def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> str:
