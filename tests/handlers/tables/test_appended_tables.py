@@ -1,6 +1,7 @@
 """Appends to tables of a deployment: whatever happens twice or late, no line is lost or doubled."""
 
 import io
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.features.verify.verify import find_table
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables.map_tasks import last_attempt
 from support.lambda_functions import ENVIRONMENT, EXECUTION
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
@@ -152,8 +154,6 @@ def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, 
 
 def _last(s3: Any) -> bytes:
     """Return the last version of the table."""
-    import json  # noqa: PLC0415 # here alone
-
     result = json.loads(
         s3.get_object(Bucket="cubes", Key="out/tables/points-grows/result.json")["Body"].read()
     )
@@ -200,6 +200,55 @@ def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path
     assert result["version"] == 3
     table = sorted(pq.read_table(io.BytesIO(_last(service.machine.s3))).to_pylist(), key=str)
     assert table == at_once(service, tmp_path, 0, 1, 2)
+
+
+def test_an_append_that_finds_a_table_made_meanwhile_is_to_try_again(service: Service) -> None:
+    """When it looked for images that the table has, there was no table. It would read all of them anew."""
+    quick = service.begun(appending(service, 0), "quick")
+    service.handle(quick, 0)
+
+    async def late(*given: Any) -> Any:
+        found = await last_attempt(*given)
+        steps = service.machine.plan.workflow.steps["points"]
+        await steps.after(*_round_of(quick), execution=EXECUTION)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handlers.tables.feature_steps.last_attempt", late)
+        with pytest.raises(StoreError, match="made by another call while this one read the list: try again"):
+            service.begun(appending(service, 0, 1), "slow")
+
+    assert service.made(appending(service, 0, 1))["result"]["read"] == 1
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_tick_whose_search_finds_nothing_is_no_failure(service: Service, *, is_there: bool) -> None:
+    """A table that is there stays as it is. If none is, only a schedule waits for what comes later."""
+    if is_there:
+        service.made(appending(service, 0))
+    empty = {"type": "FeatureCollection", "features": list[Any]()}
+    service.machine.s3.put_object(Bucket="sources", Key="none.json", Body=json.dumps(empty).encode())
+    body = appending(service) | {
+        "sources": {"stac": {"items": "s3://sources/none.json", "assets": ["B2"]}},
+        "append_to": "points-grows",
+    }
+    before = current(service)["result"] if is_there else {"kind": "points", "name": "points-grows"}
+
+    by_tick = service.begun(body, "tick-daily-20260603T120000Z")
+    by_hand = service.begun(body, EXECUTION)
+
+    assert by_tick["verdict"] == "complete"
+    result = by_tick["result"]
+    told = ("appended", "read", "requests", "bytes", "usd")
+    assert [result[name] for name in told] == [0] * len(told)
+    assert "no scene was found" in result["notes"][0]
+    if is_there:
+        assert by_hand == by_tick
+        assert {**before, **{name: result[name] for name in (*told, "notes")}} == result
+    else:
+        assert by_hand["verdict"] == "refused"
+        assert (result["scenes"], result["failed"]) == (0, 0)
+        assert before.items() <= result.items()
 
 
 def _round_of(verdict: dict[str, Any]) -> tuple[str, int]:

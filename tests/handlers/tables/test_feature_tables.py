@@ -12,6 +12,8 @@ import pytest
 
 from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from support.lambda_functions import ENVIRONMENT
@@ -88,6 +90,25 @@ def test_documents_are_those_of_the_description(service: Service) -> None:
     assert 0 < shown["usd"] < 0.01
     assert service.table(shown, "features_table").column_names == ["id", "plot", "x", "y", "geometry"]
     assert service.table(shown, "images_table").num_rows == N
+
+
+def test_a_round_is_told_to_cost_what_the_plan_says_and_a_table_what_it_took(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dollars of a table are those of its workers, and of their requests to the images."""
+    monkeypatch.setattr("handlers.tables.feature_steps.usd_of_round", lambda **_: 0.25)
+    body = of_points(service)
+    _, plan = service.do("POST", "/tables/plan", body)
+    document = service.made(body)
+
+    s3, result = service.machine.s3, document["result"]
+    summary = json.loads(s3.get_object(Bucket="control", Key=summary_key(result["job"]))["Body"].read())
+    images = read(service, result["images_table"])
+    assert (summary["usd"], summary["seconds"]) == pytest.approx((plan["usd"], plan["seconds"]), rel=0.01)
+    assert result["bytes"] == sum(images["bytes"].to_pylist()) > 0
+    assert result["requests"] == sum(images["requests"].to_pylist()) > 0
+    assert result["usd"] == pytest.approx(N * 0.25 + result["requests"] * USD_PER_GET, rel=1e-12)
+    assert 0 <= result["seconds"] < 3600
 
 
 @pytest.mark.long
