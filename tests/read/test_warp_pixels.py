@@ -1,17 +1,19 @@
 """Sources that are warped onto a grid in another CRS, read into a shard."""
 
 import threading
+from copy import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Transform
+from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.warped_grid import places_on
-from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps
+from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps, _positions
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, table_of
 from support.plans import planned
 from support.read_rows import read_rows
@@ -72,6 +74,46 @@ def test_places_on_turned_pixels_are_their_columns_and_rows() -> None:
 
     for col, row, x, y in zip(cols, rows, 94 + at_cols, 710 - at_rows, strict=True):
         np.testing.assert_allclose(turned.xy(col, row), (x, y))
+
+
+@pytest.mark.parametrize(("west", "longitude"), [(170.0, -175.0), (-190.0, 175.0), (170.0, 185.0)])
+def test_longitudes_lie_within_half_a_turn_of_the_middle_of_a_source(west: float, longitude: float) -> None:
+    """A source across 180 degrees has places whose longitudes are written in another way."""
+    target = Grid(
+        width=1,
+        height=1,
+        transform=Transform(1, 0, longitude, 0, -1, 0),
+        crs="a",
+        tile_width=1,
+        tile_height=1,
+    )
+    own = replace(target, width=20, transform=Transform(1, 0, west, 0, -1, 0), crs="EPSG:4326")
+
+    cols, _ = places_on(target, own, np.array([0.5]), np.array([0.5]), FakeProjector())
+
+    assert cols.tolist() == [15.5 if west > 0 else 5.5]
+
+
+@pytest.mark.parametrize(
+    ("col", "row", "is_read"), [(4, 6, True), (6, 7, True), (3, 6, False), (7, 6, False)]
+)
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_place_beside_what_was_read_is_refused(
+    col: int, row: int, *, is_read: bool, is_turned: bool
+) -> None:
+    """On each of the four sides. Otherwise another pixel would stand for it."""
+    window = Window(col_off=4, row_off=6, width=3, height=2)
+    if is_turned:
+        window = Window(col_off=6, row_off=4, width=2, height=3)
+        col, row = row, col
+    cols, rows = np.array([window.col_off, col]), np.array([window.row_off, row])
+
+    if is_read:
+        places = [0, (row - window.row_off) * window.width + col - window.col_off]
+        assert _positions(cols, rows, window).tolist() == places
+    else:
+        with pytest.raises(SourceError, match="places that do not lie between those of its edges"):
+            _positions(cols, rows, window)
 
 
 def turned_image(pixels: Pixels) -> FakeImage:

@@ -267,6 +267,18 @@ def test_ticks_of_reduced_cubes_search_periods_that_are_over(
     assert request["sources"]["stac"]["datetime"] == searched
 
 
+@pytest.mark.parametrize("tick", ["2026-02-01", "2026-06-30"])
+def test_ticks_before_and_after_the_times_of_a_reduced_cube_search_nothing(tick: str) -> None:
+    """Its request names the first and the last day, and a row is there of its last month."""
+    stac = REQUEST["sources"]["stac"] | {"datetime": "2026-03-01/2026-05-31"}
+    request = REQUEST | {"sources": {"stac": stac}, "reduce": {"by": "month", "statistic": "median"}}
+    reduced = schedule(request=request)
+
+    is_early = us(tick) < us("2026-03-01")
+    assert is_early == (reduced.first_request(us(tick)) is None)
+    assert reduced.next_request(us("2026-03-01" if is_early else "2026-05-01"), us(tick)) is None
+
+
 def test_a_schedule_refuses_rows_that_no_tick_can_complete() -> None:
     """A value has no end; and the sun needs degrees."""
     with pytest.raises(RequestError, match=r"reduce\.by: a tick cannot tell when all scenes of a orbit"):
