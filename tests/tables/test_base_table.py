@@ -219,13 +219,17 @@ def test_appends_in_any_order_keep_every_value_of_each_image(
         check(table, committed)
 
 
-def test_an_image_is_read_again_so_many_times(tmp_path: Path) -> None:
-    """Then an append leaves it. Its tries are counted once, also if the append is committed twice."""
+@pytest.mark.parametrize("features", [None, frozenset({0, 2})])
+def test_an_image_is_read_again_so_many_times(tmp_path: Path, features: frozenset[int] | None) -> None:
+    """Also if features lie on a part of it that was read.
+
+    Then an append leaves it. Its tries are counted once, also if the append is committed twice.
+    """
     table, rng = tmp_path / "t.parquet", random.Random(1)  # noqa: S311 # no secret
     for n_tries in range(1, MOST_TRIES + 1):
         append = Append(table, [3] if n_tries == 1 else [], rng)
         assert list(append.read) == [3]
-        append.read = {3: Reading(0, None)}
+        append.read = {3: Reading(0, features)}
         append.commit(tmp_path / "parts")
         append.commit(tmp_path / "parts")
         assert pq.read_table(side_path(table, "images"))["tries"].to_pylist() == [n_tries]
