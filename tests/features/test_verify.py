@@ -179,6 +179,17 @@ def test_damage_is_said_in_words(cube: Path, damage: Callable[[Path], None], sai
     assert all("band_1 is missing" in each for each in others)  # without its root a group has no arrays
 
 
+@pytest.mark.parametrize("key", ["rows.parquet", "headers.parquet"])
+def test_a_begun_append_is_no_excuse_for_damage(cube: Path, key: str) -> None:
+    """It may have put the next version of a file, but that is whole."""
+    cube.joinpath("versions").mkdir(exist_ok=True)
+    cube.joinpath("versions/00002.claim").write_text("{}")
+    content = cube.joinpath(key).read_bytes()
+    cube.joinpath(key).write_bytes(content[: len(content) // 2])
+
+    assert any(each.startswith(f"{key} has ") for each in verify(cube).differences)
+
+
 def test_cube_without_a_receipt_is_refused(cube: Path) -> None:
     """Without one, there is nothing to compare the cube with."""
     (cube / "receipt.json").unlink()

@@ -113,6 +113,16 @@ def test_compaction_frees_the_space_and_keeps_every_version(cube: Path) -> None:
     assert compact(cube).n_shards == 0
 
 
+def test_a_compaction_makes_no_shard_in_place_of_one_that_is_lost(cube: Path) -> None:
+    """Its pixels are gone, and verify has to say so afterwards."""
+    shard = cube / "band_1/c/0/0/0"
+    shard.unlink()
+
+    assert compact(cube).freed_nbytes == 0
+    assert not shard.exists()
+    assert any("band_1/c/0/0/0 is missing" in each for each in verify(cube).differences)
+
+
 def test_a_compaction_leaves_nothing_of_an_abandoned_append(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import PAGE_KEYS
 from pixel_gather.io.cube.zarr_metadata import gather_of, is_group_as_written
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
+from pixel_gather.io.parquet.parquet_batches import ParquetError
 from pixel_gather.io.store.listed import listed
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
@@ -389,7 +390,7 @@ def _is_of_version(key: str, content: bytes, version: int) -> bool:
             told, batches = read_row_table(content)
             return bool(told["version"] == version) and all(batches)
         return key == HEADERS_KEY and all(stored_entries(content))
-    except (GatherError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (GatherError, ParquetError, ArithmeticError, LookupError, TypeError, ValueError):
         return False
 
 
