@@ -113,6 +113,7 @@ def test_lowest_budget_counts() -> None:
     assert taken({"a": strict}).per_s == pytest.approx(8.8)
 
 
+@pytest.mark.long
 @given(
     budget=st.floats(0.1, 10_000),
     wants=st.lists(st.floats(0, 20_000), min_size=1, max_size=40),

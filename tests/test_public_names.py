@@ -55,6 +55,7 @@ def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_no_name_turns_into_a_module() -> None:
     """This holds whichever name is used first: each one in turn, in a package that is imported anew."""
     program = """
@@ -112,6 +113,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         pixel_gather.nosuch  # type: ignore[attr-defined] # noqa: B018 # looking it up is the test
 
 
+@pytest.mark.long
 def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:
     """Paths work in requests, for lists and for output locations."""
     listed = tmp_path / "list.txt"

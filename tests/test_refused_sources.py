@@ -152,6 +152,7 @@ CASES: Final = (
 )
 
 
+@pytest.mark.long
 def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
     """Status and reason are as expected, word for word."""
 

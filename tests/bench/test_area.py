@@ -40,6 +40,7 @@ def test_every_client_has_every_link(catalog: Path) -> None:
     assert found["pool"][0]["n_links"] == 1560
 
 
+@pytest.mark.long
 def test_published_figures_stand_beside_ours(catalog: Path) -> None:
     """Each of our lines is followed by theirs."""
     done = CliRunner().invoke(
@@ -60,6 +61,7 @@ def test_a_box_without_links_is_refused(catalog: Path) -> None:
     assert str(done.exception) == "--bbox: the catalog has no link in this box, so nothing is measured"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_workers", [1, 7, 200])
 def test_a_pool_lists_every_folder_once(n_workers: int) -> None:
     """However many workers there are."""

@@ -293,6 +293,7 @@ def test_draw_sweep_leaves_room_above_speeds_that_hardly_differ() -> None:
         assert ax.get_ylim()[1] > 110
 
 
+@pytest.mark.long
 def test_field_is_the_same_at_every_call(tmp_path: Path) -> None:
     """Two machines write the same pixels; floats are what the numbers mean."""
     first = make_field(tmp_path / "a.npy", dtype="uint16", total_mb=2)

@@ -143,6 +143,7 @@ def test_every_way_reads_the_same_bytes_by_http(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_way_is_measured_in_a_process_of_its_own(server: LoopbackServer, tmp_path: Path) -> None:
     """Each way's module is found there; GDAL is the one with most to import."""
     server.behave(Behaviour())
@@ -255,6 +256,7 @@ def test_an_object_smaller_than_a_sample_is_refused(server: LoopbackServer, tmp_
         bench_ingest(request, tmp_path)
 
 
+@pytest.mark.long
 def test_a_way_that_fails_is_listed_and_the_others_are_measured(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -456,6 +458,7 @@ def test_table_and_figure_show_every_way() -> None:
     assert "none: it only goes forward" in str([each.get_text() for ax in figure.axes for each in ax.texts])
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.usefixtures("without_figure")
 def test_command_prints_json_for_machines(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def test_parse_concurrencies_refuses_naming_the_part(text: str) -> None:
         parse_concurrencies(text)
 
 
+@pytest.mark.long
 @given(st.sets(st.integers(1, MOST), min_size=1))
 def test_parse_concurrencies_returns_what_was_written(numbers: set[int]) -> None:
     """Any set of numbers comes back, ascending."""

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import zarr
 
 from benchmarks.bench_chips import Job, gathered, scripted
 from benchmarks.loopback_server import run_server
 
 
+@pytest.mark.long
 def test_both_make_the_same_cube(tmp_path: Path) -> None:
     """Else their times could not be compared."""
     (tmp_path / "images").mkdir()

@@ -457,6 +457,7 @@ def test_index_makes_what_run_takes(
     assert warm["report"]["n_known"] == 4
 
 
+@pytest.mark.long
 def test_index_tells_how_many_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The number of sources without an entry is printed."""
     image = tmp_path / "a.jp2"

@@ -322,6 +322,7 @@ ON_THIS_MACHINE = {
 """Spellings of a local file, and what is said of them."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "place", "field"),
     [
@@ -1019,6 +1020,7 @@ def test_direct_needs_no_more_than_the_stacks_name(
     assert "--direct: points-0123 is a table or a ranking, which needs the API" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_direct_takes_the_environment_and_an_option_before_it(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -105,6 +105,7 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     assert "daily" not in run("list")
 
 
+@pytest.mark.long
 def test_schedule_of_a_table_is_added(scheduler: Any, tmp_path: Path) -> None:
     """The file is the body of POST /tables; other options have no place in it."""
     body = {"zones": "s3://bucket/fields.geojson", "by": "ndvi", "sources": {"catalog": {}}}

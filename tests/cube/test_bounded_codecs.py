@@ -85,6 +85,7 @@ def test_a_chunk_of_more_texts_than_fit_into_memory_is_refused() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_cube_of_others_stays_inside_the_memory(case: Case) -> None:
     """Whatever a chunk unpacks to, its reading ends with an error that names the cube."""
@@ -140,6 +141,7 @@ def test_zstd_nbytes_is_what_the_frame_says(n: int, expected: int) -> None:
     assert zstd_nbytes(bytes(imagecodecs.zstd_encode(bytes(n)))) == expected
 
 
+@pytest.mark.long
 def test_opened_cube_has_bounded_codecs(tmp_path: Path) -> None:
     """Pixels are read when they are used, within their limits. Other processes get zarr-python's codecs."""
     place = gathered_valley(tmp_path, n_rows=1).place
@@ -170,6 +172,7 @@ def test_opened_cube_with_giant_chunks_is_refused(tmp_path: Path) -> None:
         open_cube(place)
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_joined_cubes_and_virtual_cubes_have_bounded_codecs(tmp_path: Path) -> None:
     """Their chunks are those of the members, and tiles of the sources."""

@@ -83,6 +83,7 @@ def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], code
     assert bits(found) == bits(pixels)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(shard=shards(("float32", "float64")))
 def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, Layout]) -> None:

@@ -94,6 +94,7 @@ def in_memory() -> Store:
     return MemoryStore()  # type: ignore[return-value] # serves as any other, in tests only
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("codec", ["none", "zstd", "blosc-lz4", "blosc-zstd"])
 def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> None:
     """Rows, coordinates and measurements equal those that were read."""
@@ -252,6 +253,7 @@ def inside(cube: xr.Dataset) -> xr.DataArray:
     return in_x & (y >= cube["inside_y_start"]) & (y < cube["inside_y_stop"])
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("max_task_nbytes", [2**24, 1_000], ids=["one piece", "strips"])
 def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_nbytes: int) -> None:

@@ -73,6 +73,7 @@ def users(deployment: DeployedStack) -> dict[str, User]:
     return {name: user_of(deployment, name) for name in ("rank", "plan_table", "read_images")}
 
 
+@pytest.mark.long
 def test_functions_of_rankings_need_no_more_than_their_roles(users: dict[str, User]) -> None:
     """The emulator gives functions its operator's rights, so they run here with those of their roles."""
     deployment = users["rank"].deployment

@@ -48,6 +48,7 @@ def named(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_environment_leads_boto3_and_obstore_there(running: Emulator) -> None:
     """The environment suffices for both clients, over TLS, and overrides the caller's own."""
     s3 = running.client("s3")
@@ -164,6 +165,7 @@ def test_emulator_that_ends_by_itself_shows_its_log() -> None:
         kill_from_within()
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_emulator_that_cannot_start_shows_why() -> None:
     """The error says that the port is taken."""

@@ -247,7 +247,7 @@ MILLION = Workload(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_transfer_between_regions_is_part_of_the_price() -> None:
     """The transfer of a million tiles costs $8, the rest little more than $1."""
     work = replace(MILLION, nbytes_by_bucket={"near": 2_000_000_000, "far": 400_000_000_000})
@@ -301,6 +301,7 @@ def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     assert "each shard takes 120 s at its second try" in " ".join(told.rests_on)
 
 
+@pytest.mark.long
 def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
     """It has several shards per child, small workers, and only as many as S3 keeps busy."""
     cold = estimate_on_aws(MILLION, WorkerPool())

@@ -49,6 +49,7 @@ def listed(server: LocalServer, *numbers: int) -> dict[str, Any]:
     return {"rows": [{"href": f"{server.root}/{n}.tif", "time": f"2024-06-{n + 1:02d}"} for n in numbers]}
 
 
+@pytest.mark.long
 def test_appends_make_the_table_that_is_made_at_once(server: LocalServer, tmp_path: Path) -> None:
     """Line by line. Images that it has are not opened, and a table that lacks nothing stays as it is."""
     to, at_once = tmp_path / "t.parquet", tmp_path / "u.parquet"

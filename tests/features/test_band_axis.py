@@ -55,6 +55,7 @@ def objects_of(place: Path) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("interleave", ["pixel", "band"])
 @pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none"])
 def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
@@ -83,6 +84,7 @@ def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_an_axis_grows_in_shards_that_are_not_full(tmp_path: Path) -> None:
     """Rows that are added, and a failed row that is tried again, give what one gather gives."""
     sources = years(tmp_path, *range(2017, 2024))
@@ -107,6 +109,7 @@ def test_an_axis_grows_in_shards_that_are_not_full(tmp_path: Path) -> None:
         make_plan(more | {"output": {"append_to": str(cube), "bands": "arrays"}})
 
 
+@pytest.mark.long
 def test_bands_of_files_of_their_own_are_an_axis(tmp_path: Path) -> None:
     """A band of a row that had failed is put into the object that has the others."""
     sources = scenes(tmp_path, 3, {"red": 10, "nir": 10})
@@ -128,6 +131,7 @@ def test_bands_of_files_of_their_own_are_an_axis(tmp_path: Path) -> None:
     assert verify(tmp_path / "cube").is_same
 
 
+@pytest.mark.long
 def test_readers_know_bands_of_an_axis_by_their_names(tmp_path: Path) -> None:
     """Exports, the report's evidence and verification."""
     sources = years(tmp_path, 2017, 2018)

@@ -103,6 +103,7 @@ def three_images(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None:
     """The pixels of all chips, also of those across an edge, are rasterio's bit for bit."""
     files = three_images(tmp_path)
@@ -128,6 +129,7 @@ def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None
     assert verify(done.place).is_same
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_masked_chips_equal_rasterios_masked_window(tmp_path: Path) -> None:
     """Pixels that a mask hides hold nodata, as with one window."""
@@ -297,6 +299,7 @@ def test_every_tile_of_a_task_is_fetched_and_decoded_once(
     assert len(set(tiles)) == len(tiles)
 
 
+@pytest.mark.long
 def test_tasks_of_one_process_share_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No tile is decoded twice, though chips of several tasks lie on it. Without room for tiles some are."""
     files = three_images(tmp_path)
@@ -326,6 +329,7 @@ def test_tasks_of_one_process_share_tiles(tmp_path: Path, monkeypatch: pytest.Mo
     assert digests[0] == digests[1]
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_a_damaged_tile_costs_the_chips_on_it_alone(tmp_path: Path) -> None:
     """Other chips of the image keep their pixels."""
@@ -358,6 +362,7 @@ def test_a_missing_image_fails_for_each_chip(tmp_path: Path) -> None:
     assert (raw(done)["status"].isel(time=1) == Status.MISSING).all()
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_a_stopped_gather_of_chips_goes_on(tmp_path: Path) -> None:
     """What was committed is not read again, and the cube is that of an undisturbed gather."""
@@ -401,6 +406,7 @@ def test_verify_names_a_changed_shard_and_a_changed_coordinate(tmp_path: Path) -
     assert "label has other values than rows.parquet" in found.differences
 
 
+@pytest.mark.long
 def test_chips_on_a_lattice_adjoin(tmp_path: Path) -> None:
     """No pixel between them is missing, and none comes twice. Images whose corners lie elsewhere, too."""
     files = {"2024-01-01": image(tmp_path / "a.tif", seed=1), "2024-02-01": image(tmp_path / "b.tif", seed=2)}
@@ -608,6 +614,7 @@ def test_the_command_gathers_chips(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "11 of 11 chips lie on no image: check their CRS (--crs), and that longitude comes first" in said
 
 
+@pytest.mark.long
 def test_chips_on_no_image_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of polygons beside the images, too. An append counts those that were there as well."""
     table, points = chips_at(tmp_path)

@@ -71,6 +71,7 @@ def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_p
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_geotiffs_are_valid_by_the_rules_of_cogs(tmp_path: Path) -> None:
     """rio-cogeo, which follows GDAL's validate_cloud_optimized_geotiff, finds no fault and no warning."""
     validate = pytest.importorskip("rio_cogeo", reason="needs the group judges").cog_validate
@@ -98,6 +99,7 @@ def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0,
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
     """Edges and nodata have one value for each row, as one source holds all of its bands."""
     sources = [_tiff(tmp_path / f"{nodata}.tif", count=2, nodata=nodata) for nodata in (NODATA, 7)]
@@ -115,6 +117,7 @@ def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_diff
         assert copy.band_2.values[:, 0, 0].tolist() == [NODATA, 7]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", [(0.5, 2.0), (0.25, 0.0)])
 def test_geotiffs_have_scale_and_offset_of_their_rows(tmp_path: Path, other: tuple[float, float]) -> None:
     """They are attributes of the measurement, or coordinates if rows differ."""
@@ -140,6 +143,7 @@ def test_geotiffs_of_long_integers_have_their_nodata(tmp_path: Path) -> None:
         assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "nodata"), [("int64", -(2**63)), ("uint64", 2**64 - 1), ("int64", 2**62 + 5), ("int64", 10**17)]
 )
@@ -165,6 +169,7 @@ def test_geotiffs_of_long_integers_have_every_digit_of_their_nodata(
         assert file.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("odd", "what"),
     [({"nodata": 4}, "nodata value, row 0 has red -9, nir 4"), ({"x": 0}, "transform")],
@@ -188,6 +193,7 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
         assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "said"),
@@ -213,6 +219,7 @@ def test_netcdf_of_numbers_that_it_lacks_is_refused(tmp_path: Path, dtype: str, 
     assert zarr.open_array(tmp_path / "x.zarr" / "band_1").dtype == dtype
 
 
+@pytest.mark.long
 def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Path) -> None:
     """A row of padding is no row: it has no line, no file and no picture."""
     sources = [_tiff(tmp_path / f"{i}.tif") for i in range(3)]
@@ -237,6 +244,7 @@ def test_copies_of_joined_cubes_are_exported_without_their_padding(tmp_path: Pat
         assert copy.band_1.values.tolist() == np.full((6, 6, 8), 4).tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".tif", ".nc", ".csv", ".parquet", ".webp", ".gif", ".apng"])
 def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, suffix: str) -> None:
     """The former file stays. /dev/full is a disk without space."""
@@ -353,6 +361,7 @@ def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".webp", ".apng"])
 def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) -> None:
     """Three measurements are red, green and blue. APNG has the same pixels as the sheet."""
@@ -378,6 +387,7 @@ def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) 
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_pictures_are_in_true_colour_without_a_choice(cube: Path, tmp_path: Path) -> None:
     """The names of the measurements say which are red, green and blue."""
     for name, chosen in (("chosen.png", ["red", "green", "blue"]), ("unchosen.png", [])):
@@ -386,6 +396,7 @@ def test_pictures_are_in_true_colour_without_a_choice(cube: Path, tmp_path: Path
     assert (tmp_path / "chosen.png").read_bytes() == (tmp_path / "unchosen.png").read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".gif", ".apng"])
 def test_long_films_are_webp(
     cube: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str

@@ -44,6 +44,7 @@ def test_legend_says_which_band_is_which_colour(cube: Path, tmp_path: Path) -> N
         assert (pixels[top : top + LINE, LINE:].max(axis=-1) < 100).any()
 
 
+@pytest.mark.long
 def test_reason_stands_in_the_middle_of_the_blank_picture(cube: Path, tmp_path: Path) -> None:
     """Also where the caption is wider than the picture."""
     blank = frame(cube, tmp_path / "x.webp", MISSING, measurements=["B08"])[:SIDE, :SIDE]
@@ -53,6 +54,7 @@ def test_reason_stands_in_the_middle_of_the_blank_picture(cube: Path, tmp_path: 
     assert abs(down.min() + down.max() - SIDE) < 8
 
 
+@pytest.mark.long
 def test_long_name_is_cut_and_not_made_small(cube: Path, tmp_path: Path) -> None:
     """The time stands whole. The letters are as high as those of the line below, and end inside."""
     pixels = frame(cube, tmp_path / "x.webp", 0, measurements=["B08"])

@@ -20,6 +20,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
     return gathered_cover(tmp_path_factory.mktemp("classes")).place
 
 
+@pytest.mark.long
 def test_pictures_have_the_colours_of_classes_and_a_legend(place: str, tmp_path: Path) -> None:
     """What the palette has no colour for is black. Below are the names in as many lines as they need."""
     (file,) = export(place, to=tmp_path / "x.png", where="status == 0")

@@ -20,6 +20,7 @@ def valley(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_gdal_reads_the_pixels_place_and_nodata(valley: str, tmp_path: Path) -> None:
     """The GDAL that is there knows no shards. An array has its rows as bands."""
     (folder,) = export(valley, to=tmp_path / "x.zarr")
@@ -37,6 +38,7 @@ def test_gdal_reads_the_pixels_place_and_nodata(valley: str, tmp_path: Path) -> 
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_xarray_reads_the_same_dataset(valley: str, tmp_path: Path) -> None:
     """With all coordinates and attributes, but for what makes it a cube of ours."""
     (folder,) = export(valley, to=tmp_path / "x.zarr")
@@ -48,6 +50,7 @@ def test_xarray_reads_the_same_dataset(valley: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.long
 def test_rows_and_measurements_are_chosen(tmp_path: Path) -> None:
     """Coordinates have the same rows."""
     cube = gathered_classes(tmp_path).place
@@ -73,6 +76,7 @@ def test_a_folder_that_is_there_stays(valley: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_folder_that_cannot_be_written_is_an_error(
     valley: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_cube_of_another_request_is_told_by_what_differs(
     assert str(refused.value).endswith(said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_done", [1, len(FILES)])
 def test_a_gather_that_another_one_completes_meanwhile_ends_with_its_cube(
     tmp_path: Path, n_done: int

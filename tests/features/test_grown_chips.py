@@ -113,6 +113,7 @@ def test_chips_that_the_cube_has_are_left_out(tmp_path: Path) -> None:
         grown(sources, every, tmp_path / "cube", duplicates="again")
 
 
+@pytest.mark.long
 def test_chips_without_ids_get_the_next_numbers(tmp_path: Path) -> None:
     """A chip at the place of one that is there is that one."""
     sources = listed(tmp_path, three_images(tmp_path))
@@ -128,6 +129,7 @@ def test_chips_without_ids_get_the_next_numbers(tmp_path: Path) -> None:
     assert sorted(places) == sorted(points.values())
 
 
+@pytest.mark.long
 def test_a_grown_cube_is_that_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--append-to`` with ``--windows`` adds chips. ``plan`` says what is added."""
     sources = listed(tmp_path, three_images(tmp_path))

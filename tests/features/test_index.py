@@ -54,6 +54,7 @@ def n_gets(server: LoopbackServer) -> int:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_gather_takes_two_requests_a_tile_and_with_its_index_one(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def _pixels(cube: Path) -> xr.Dataset:
     return opened.drop_vars(names)
 
 
+@pytest.mark.long
 def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServer, tmp_path: Path) -> None:
     """Making an index reads no pixel. The index works for any window."""
     hrefs = request_of(server)["sources"]
@@ -97,6 +99,7 @@ def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServe
     assert warm.report.digest == cold.report.digest
 
 
+@pytest.mark.long
 def test_a_gather_with_an_index_is_the_same_gather(server: LoopbackServer, tmp_path: Path) -> None:
     """With an index the request has the same digest, so it finds the complete cube."""
     to = tmp_path / "cube"
@@ -132,6 +135,7 @@ def test_an_object_that_was_replaced_is_read_anew(
     assert again.report.digest == fresh.report.digest
 
 
+@pytest.mark.long
 def test_an_object_that_was_removed_is_missing(server: LoopbackServer, folder: Path, tmp_path: Path) -> None:
     """A deleted source fails, even if the index has its header."""
     gather_undrawn(request_of(server), to=tmp_path / "cold")

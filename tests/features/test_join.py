@@ -75,6 +75,7 @@ def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
     """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
     found = open_joined(joined)
@@ -136,6 +137,7 @@ def test_members_may_lie_in_the_home_of_the_user(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
     """The first version has the first two cubes."""
     second, first = joined_versions(joined)
@@ -171,6 +173,7 @@ def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], t
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path) -> None:
     """Such an array has no place on the map."""
     found = join(cubes, to=tmp_path / "all", any_grid=True, keep=["transform"])
@@ -184,6 +187,7 @@ def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path
     assert "spatial:transform" not in whole.attrs
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_rows_of_joined_cubes_are_found_by_any_coordinate(cubes: list[Path], joined: Path) -> None:
     """Those of the array, those of the members' tables, and the member itself."""
@@ -463,6 +467,7 @@ def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path
     assert by_member.rows(second).tolist() == [15, 16, 17, 18]
 
 
+@pytest.mark.long
 def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) -> None:
     """Other pixels in a shard with padding, another table, another record of all pixels."""
     copy = tmp_path / "copy.zarr"
@@ -529,6 +534,7 @@ def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:
     assert not (tmp_path / "copy.zarr").exists()
 
 
+@pytest.mark.long
 def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path) -> None:
     """A cube without its last object says that it is not complete."""
     join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")

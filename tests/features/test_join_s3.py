@@ -71,6 +71,7 @@ def opened(s3: CountedS3, prefix: str) -> xr.Dataset:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_joining_takes_two_gets_a_cube_and_no_pixel(s3: CountedS3, stores: StoreSettings) -> None:
     """The rest are some requests to the repository, however many cubes there are."""
     s3.forget()
@@ -108,6 +109,7 @@ def test_one_more_cube_costs_as_much_as_one(s3: CountedS3, stores: StoreSettings
     )
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSettings) -> None:
     """S3 compares its ETag. A copy is refused before anything is copied."""
@@ -201,6 +203,7 @@ def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: P
         assert open_joined(to, stores=stores).band_1.load().notnull().any()
 
 
+@pytest.mark.long
 def test_places_that_others_could_not_read_are_refused(stores: StoreSettings, tmp_path: Path) -> None:
     """A repository on S3 does not refer to files of this machine; a copy stays in its bucket."""
     with pytest.raises(RequestError, match="choose a name of letters"):

@@ -65,6 +65,7 @@ def grown_of(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_rows_without_a_column_have_no_value_in_it(grown_of: Path) -> None:
     """They are NaN. Integers that float64 cannot hold stay integers, and a comment says what is missing."""
     found = xr.open_zarr(grown_of, chunks=None).load()
@@ -128,6 +129,7 @@ def test_joined_cubes_without_a_column_have_no_value_in_it(tmp_path: Path, *, is
     assert rows_where(to, "n < 100").tolist() == [0, 1, 4, 5]
 
 
+@pytest.mark.long
 def test_copies_without_a_column_have_no_value_in_it(tmp_path: Path) -> None:
     """A copy takes all columns."""
     whole = gathered(tmp_path / "a", {"n": [0, 5], "good": ["true", "false"]})
@@ -140,6 +142,7 @@ def test_copies_without_a_column_have_no_value_in_it(tmp_path: Path) -> None:
     assert verify(tmp_path / "copy.zarr").differences == ()
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_large_integers_are_not_joined_with_fractions(tmp_path: Path) -> None:
     """float64 would round them. Smaller ones are joined."""
@@ -172,6 +175,7 @@ def test_a_grown_cube_is_gathered_again_with_its_gaps(grown_of: Path, tmp_path: 
     np.testing.assert_array_equal(again["good"], [1, 0, np.nan, 1])
 
 
+@pytest.mark.long
 def test_a_row_without_one_of_its_sources_has_no_value_there(tmp_path: Path) -> None:
     """Values that differ between the bands of a scene are missing where the scene lacks a band."""
     lines = ["href,scene,band,time,n,good"]

@@ -77,6 +77,7 @@ def ids(batches: Any) -> list[str]:
     return [str(each) for batch in batches for each in batch["chip"]]
 
 
+@pytest.mark.long
 def test_a_chip_is_what_the_cube_holds(place: Path) -> None:
     """Pixels, status, id and columns; also in another process's copy."""
     chips = open_chips(place)
@@ -96,6 +97,7 @@ def test_a_chip_is_what_the_cube_holds(place: Path) -> None:
     assert chips.times.astype("datetime64[M]").astype(str).tolist() == ["2024-01", "2024-02", "2024-03"]
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize(("batch", "workers", "window_shards"), [(7, 1, 1), (16, 3, 2), (100, 2, 9)])
@@ -362,6 +364,7 @@ def test_an_epoch_asks_once_for_neighbours(place: Path, asked: list[tuple[str, i
     assert max(nbytes) < (place / "band_1/c/0/0/0/0").stat().st_size / 2
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize(("gap", "part"), [(0, 1), (0, 4000), (0, 10**6), (10**6, 10**6)])
 def test_requests_hold_what_was_asked_for(

@@ -245,6 +245,7 @@ def test_a_source_that_differs_is_refused_by_the_plan(
     assert refused.value.field == "output.codec"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "more", "reason"),
     [

@@ -195,6 +195,7 @@ def test_a_square_is_numpys_mean(folder: Path, tmp_path: Path) -> None:
         assert line["status"] == ("ok" if part.count() else "nodata")
 
 
+@pytest.mark.long
 def test_expressions_and_masks_are_those_of_rankings(tmp_path: Path) -> None:
     """Of physical values, pixel by pixel; the mask has another grid."""
     rng = np.random.default_rng(4)

@@ -165,6 +165,7 @@ def test_box_and_polygon_are_cut_at_pixels(folder: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["ndvi", "red"])
 @pytest.mark.parametrize("area", [None, (37, 61, 311, 254)])
 @pytest.mark.parametrize("mask", [None, {"band": "scl", "drop": _SCL_DROP}])
@@ -340,6 +341,7 @@ def test_progress_counts_the_scenes_of_each_round(folder: Path, tmp_path: Path) 
     assert seen[-1][2] == 1
 
 
+@pytest.mark.long
 def test_scenes_of_a_stac_api_are_ranked(
     server: tuple[LocalServer, dict[str, tuple[bytes, str]]],
 ) -> None:
@@ -443,6 +445,7 @@ def test_every_nth_pixel_is_a_sample_of_full_resolution(folder: Path) -> None:
     assert sampled.nbytes == exact.nbytes
 
 
+@pytest.mark.long
 def test_second_ranking_reads_nothing(folder: Path, tmp_path: Path) -> None:
     """Of the same area, expression and mask; another statistic is read anew."""
     kept = tmp_path / "kept.sqlite"
@@ -486,6 +489,7 @@ def _over_http() -> Settings:
     return Settings(stores=StoreSettings(unsigned=True))
 
 
+@pytest.mark.long
 def test_header_and_coarsest_overview_come_with_one_request(
     server: tuple[LocalServer, dict[str, tuple[bytes, str]]],
 ) -> None:
@@ -501,6 +505,7 @@ def test_header_and_coarsest_overview_come_with_one_request(
     assert ranking.requests == len(asked)
 
 
+@pytest.mark.long
 def test_replaced_file_is_measured_anew(
     server: tuple[LocalServer, dict[str, tuple[bytes, str]]], tmp_path: Path
 ) -> None:
@@ -541,6 +546,7 @@ def test_jpeg2000_is_read_by_its_resolution_levels() -> None:
     assert abs(coarse["value"] - exact["value"]) <= 1.96 * coarse["error"]
 
 
+@pytest.mark.long
 def test_masked_pixels_do_not_count(tmp_path: Path) -> None:
     """Those that a file's own mask hides, though they hold a value that others hold, too."""
     pixels = np.tile(np.arange(4, dtype="uint8"), (256, 64))

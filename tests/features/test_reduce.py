@@ -156,6 +156,7 @@ def test_dtypes(tmp_path: Path, dtype: str, of_median: str, of_max: str) -> None
         np.testing.assert_array_equal(found[0], judge(pixels, axis=0).astype(found.dtype))
 
 
+@pytest.mark.long
 def test_complex_numbers_make_mosaics_and_counts(tmp_path: Path) -> None:
     """These need no order. What needs one is refused, and so is a mean."""
     rows = []
@@ -197,6 +198,7 @@ def test_a_line_that_is_there_twice_is_told_to_count_twice(tmp_path: Path) -> No
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_rows_are_values_of_a_column_or_days_of_the_sun(
     tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
 ) -> None:
@@ -219,6 +221,7 @@ def test_rows_are_values_of_a_column_or_days_of_the_sun(
     assert used == [[2, 1], [1, 2]]  # 6.4 degrees east are 26 minutes
 
 
+@pytest.mark.long
 def test_a_mosaic_takes_the_least_cloudy_scene_and_ties_by_href(
     tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
 ) -> None:
@@ -294,6 +297,7 @@ def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
     assert "5 of 5 rows" in page
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
     """Raw values of another scale or nodata are unlike; scaled ones go together."""
@@ -374,6 +378,7 @@ def test_masked_whole_numbers_need_no_nodata(tmp_path: Path, statistic: str, n_w
             make_plan(request | {"reduce": {"by": "month", "statistic": "max"}})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", ["first", "min"])
 def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) -> None:
     """Its zeros are pixels, and cannot be stored where 0 is nodata. With nodata, they are missing."""
@@ -552,6 +557,7 @@ def test_a_list_without_times_or_nodata_is_refused(tmp_path: Path) -> None:
     assert make_plan(request | {"sources": rows, "nodata": 0}).n_rows == 1
 
 
+@pytest.mark.long
 def test_later_uses_of_a_reduced_cube(tmp_path: Path, masked: dict[str, Any]) -> None:
     """It is resumed, verified and reported as any cube. It is not mixed with others."""
     request = masked | {"reduce": {"by": "month", "statistic": "median"}}
@@ -620,6 +626,7 @@ def test_months_that_are_appended_equal_those_of_one_gather(
     assert grown.report.status_counts == {"ok": 46}
 
 
+@pytest.mark.long
 def test_a_row_that_is_there_gets_no_scene(
     tmp_path: Path, listed: list[dict[str, Any]], masked: dict[str, Any]
 ) -> None:
@@ -698,6 +705,7 @@ def test_failed_sources_are_tried_again_and_rows_only_gain(tmp_path: Path, value
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_an_append_tries_failed_sources_beside_new_rows(tmp_path: Path) -> None:
     """One shard gets a row that is reduced anew, and new ones behind it."""
     rows = [each for each in scenes(tmp_path, 10) if each["band"] == "red"]
@@ -766,6 +774,7 @@ def test_references_to_tiles_are_refused(masked: dict[str, Any], tmp_path: Path)
         make_virtual(request, to=tmp_path / "refs.json")
 
 
+@pytest.mark.long
 def test_a_cube_that_has_grown_is_compacted_and_its_former_months_open(
     tmp_path: Path, listed: list[dict[str, Any]]
 ) -> None:

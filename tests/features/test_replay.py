@@ -258,6 +258,7 @@ def searched(tmp_path: Path) -> Path:
     return tmp_path / "cube.zarr"
 
 
+@pytest.mark.long
 def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -> None:
     """Bands are compared one by one. A scene that was added since is told by its files.
 
@@ -288,6 +289,7 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
     assert without.remarks[0].startswith("the search cannot be repeated: ")
 
 
+@pytest.mark.long
 def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
     """Rows of all appends are compared, in the order of the cube. All searches are asked again."""
     for n in range(4):

@@ -149,6 +149,7 @@ def test_a_row_that_differs_though_no_scene_has_changed_is_told(cube: Path) -> N
     assert remark.startswith("row 0 has other pixels than its sources, of which none has changed")
 
 
+@pytest.mark.long
 def test_rows_that_were_added_and_tried_again_are_replayed(tmp_path: Path) -> None:
     """What a try has put into a row counts, and so do months that came later."""
     request = requested(tmp_path)

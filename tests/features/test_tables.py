@@ -59,6 +59,7 @@ def relation() -> Any:
     return duckdb.sql(f"SELECT * FROM (VALUES {rows}) AS t(href, time, cloud, sat)")  # noqa: S608 # our own words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", [dicts, frame, arrow, relation])
 def test_a_table_makes_the_cube_of_its_list(table: Callable[[], Any], tmp_path: Path) -> None:
     """Times become the first axis, and columns coordinates; what is missing is missing."""

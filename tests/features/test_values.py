@@ -80,6 +80,7 @@ def test_original_and_processed_scenes_become_equal(tmp_path: Path) -> None:
     assert replay(tmp_path / "cube").counts == {"same": 6}
 
 
+@pytest.mark.long
 def test_later_rows_and_second_tries_are_harmonised_as_the_first(tmp_path: Path) -> None:
     """The cube keeps the offset. A second try heeds what the list claimed."""
     processed = reflectances()
@@ -107,6 +108,7 @@ def test_later_rows_and_second_tries_are_harmonised_as_the_first(tmp_path: Path)
     assert no.value.field == "values"
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("pixel", "declares", "reason"),
@@ -245,6 +247,7 @@ def test_complex_numbers_have_raw_values_alone(tmp_path: Path, values: str) -> N
     np.testing.assert_array_equal(cube["band_1"].values[1], np.full((SIDE, SIDE), missing))
 
 
+@pytest.mark.long
 def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:
     """Masked pixels and those outside of a source are NaN; the mask keeps its dtype."""
     processed, classes = reflectances(), np.random.default_rng(4).integers(1, 5, (SIDE, SIDE), dtype="uint8")

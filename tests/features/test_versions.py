@@ -43,6 +43,7 @@ def cube(made: Path, tmp_path: Path) -> Path:
     return tmp_path / "cube.zarr"
 
 
+@pytest.mark.long
 def test_versions_tell_what_each_append_has_added(made: Path) -> None:
     """Rows count all, sources only the new ones."""
     found = versions(made)

@@ -176,6 +176,7 @@ def test_reading_takes_one_get_a_tile_and_gives_the_gathers_pixels(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -> None:
     """S3 compares its ETag. Other rows can be read. A new version refers to the new file."""
     place, key = "s3://archive/later.icechunk", "scenes/s01/B4.tif"
@@ -249,6 +250,7 @@ def test_codecs_and_bands_are_those_of_a_gather(tmp_path: Path, dtype: str, opti
     assert_same(virtual, gathered)
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
     """Rows are scenes in order of time. Values that differ between rows become coordinates."""
@@ -370,6 +372,7 @@ def test_files_on_the_web_and_signed_addresses_are_refused(tmp_path: Path) -> No
     assert not to.exists()
 
 
+@pytest.mark.long
 def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
     """Each message names what opens the other."""
     path = write(tmp_path / "a.tif", 0)
@@ -385,6 +388,7 @@ def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
         open_virtual(tmp_path / "joined")
 
 
+@pytest.mark.long
 def test_what_needs_one_plain_cube_says_so(tmp_path: Path) -> None:
     """Export, verify and replay name what is there, and what to do instead."""
     path = write(tmp_path / "a.tif", 0)

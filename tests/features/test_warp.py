@@ -259,6 +259,7 @@ def test_bands_of_several_resolutions_and_a_mask_share_the_grid(tmp_path: Path) 
     np.testing.assert_array_equal(cube.red[0], np.where(hidden, 0, bare))
 
 
+@pytest.mark.long
 def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None:
     """Also if their request says nothing of a grid. One of another grid or window is refused with both."""
     files = files_of_all(tmp_path)

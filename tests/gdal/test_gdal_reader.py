@@ -70,6 +70,7 @@ async def _error(work: Coroutine[Any, Any, Any]) -> SourceError:
     return caught.value
 
 
+@pytest.mark.long
 def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
     """Bands may be requested in any order, and more than once."""
 
@@ -80,6 +81,7 @@ def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
     np.testing.assert_array_equal(_run(work()), IMAGE[[1, 0, 1], 40:130, 30:130])
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("chunk_nbytes", [1, 64 * 260 * 2, 2**23])
 def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int) -> None:
@@ -96,6 +98,7 @@ def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int)
     np.testing.assert_array_equal(_run(work()), expected)
 
 
+@pytest.mark.long
 def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
     """One request reads the header, and one reads all tiles, which are neighbours."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
@@ -171,6 +174,7 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_reader_outlives_the_death_of_a_child() -> None:
     """A child that was killed between two files is replaced."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
@@ -199,6 +203,7 @@ def test_reader_refuses_a_block_that_does_not_fit_the_childs_memory() -> None:
     assert _run(work()) is Status.UNSUPPORTED
 
 
+@pytest.mark.long
 def test_reader_passes_on_the_stores_failure() -> None:
     """The error of the object store is reported, not GDAL's error about missing bytes."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)}, fails_after=1)
@@ -215,6 +220,7 @@ def test_reader_passes_on_the_stores_failure() -> None:
     np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
 
 
+@pytest.mark.long
 def test_reader_never_mixes_two_versions() -> None:
     """An object replaced between header and pixels is changed."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
@@ -295,6 +301,7 @@ def test_reader_refuses_blocks_that_the_header_does_not_place() -> None:
     assert reasons == [cut_off] * 4
 
 
+@pytest.mark.long
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     """The error says which bands and overviews the source has."""
 
@@ -311,6 +318,7 @@ def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     assert error.status is Status.UNSUPPORTED
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> None:
     """GDAL reports no scales for an overview. Those of the full image hold."""
@@ -379,6 +387,7 @@ def test_header_has_only_a_nodata_that_the_dtype_can_hold(
     assert _run(work()).nodata == expected
 
 
+@pytest.mark.long
 def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child's environment has no credentials, and it cannot open any file."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
@@ -399,6 +408,7 @@ def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.Monke
     assert files.split()[3] == str(n_open)
 
 
+@pytest.mark.long
 def test_aclose_leaves_nothing_behind() -> None:
     """Its processes are gone when the reader is closed."""
 
@@ -411,6 +421,7 @@ def test_aclose_leaves_nothing_behind() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.long
 def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     """The child ends when its channel to the parent is closed."""
     (tmp_path / "a.tif").write_bytes(tiff(IMAGE))
@@ -477,6 +488,7 @@ def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
         _run(work())
 
 
+@pytest.mark.long
 def test_opening_counts_once() -> None:
     """The time to fetch and parse the header counts as opening, not as reading."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})

@@ -117,6 +117,7 @@ def test_header_is_gdals_in_every_field(tmp_path: Path, case: Case) -> None:
     np.testing.assert_array_equal(_pixels(opened), IMAGE)
 
 
+@pytest.mark.long
 def test_header_of_an_overview_is_gdals_too(tmp_path: Path) -> None:
     """GDAL gives an overview the CRS and scales of the full image."""
     _write(tmp_path / "a.tif", CASES[0])
@@ -130,6 +131,7 @@ def test_header_of_an_overview_is_gdals_too(tmp_path: Path) -> None:
     assert (opened.header.width, opened.header.scales, len(asked)) == (24, (0.1, 0.2), 1)
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_gdal_is_asked_once_for_many_files_of_one_crs(tmp_path: Path) -> None:
     """Files of one product share their GeoKeys, so GDAL is asked once. Another CRS needs another question."""

@@ -105,6 +105,7 @@ def test_the_directory_says_what_samples_are(
     np.testing.assert_array_equal(pixels(opened(content)), expected)
 
 
+@pytest.mark.long
 def test_a_damaged_tile_gives_gdals_pixels_or_is_left_to_gdal(tmp_path: Path) -> None:
     """Whatever bytes are damaged, no other pixels than GDAL's are returned."""
     path = tmp_path / "a.tif"

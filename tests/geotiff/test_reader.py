@@ -222,6 +222,7 @@ def test_overviews_are_counted_from_zero(tmp_path: Path, overview: int, width: i
             opened(path.read_bytes(), overview=overview)
 
 
+@pytest.mark.long
 def test_decoding_is_added_up_over_all_ranges(tmp_path: Path) -> None:
     """The decoding times of 64 concurrent tiles are added up."""
     image = noise((1, 2048, 2048), "uint16")

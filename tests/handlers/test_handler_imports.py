@@ -74,6 +74,7 @@ CASES = (
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:
     """Importing the functions loads none of these packages. Functions that spare the same share a process."""

@@ -50,6 +50,7 @@ def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
     assert SOURCES_FAILED_BY_STATUS[Status.TIMED_OUT].name == "SourcesTimedOut"
 
 
+@pytest.mark.long
 def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     """There are alarms on sources, throttles, time-outs, errors, the API and dollars, and no others."""
     assert alarms(stack).keys() == {

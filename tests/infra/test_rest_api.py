@@ -132,6 +132,7 @@ def test_parameters_are_declared_and_none_is_required(stack: Synthesized) -> Non
     assert not found["GET /gathers/{id}"].get("RequestParameters")
 
 
+@pytest.mark.long
 def test_api_is_deployed_again_when_a_schema_changes(stack: Synthesized) -> None:
     """A changed schema makes a new deployment. Otherwise the stage would serve the old one."""
     (before,) = stack.of("AWS::ApiGateway::Deployment")
@@ -197,6 +198,7 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     assert logged["error"] == "$context.error.responseType"
 
 
+@pytest.mark.long
 def test_accounts_log_role_is_set_unless_the_account_has_one(
     stack: Synthesized, without_log_role: Synthesized
 ) -> None:

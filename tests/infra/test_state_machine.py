@@ -416,6 +416,7 @@ def test_machine_logs_errors_without_payloads_and_is_traced(stack: Synthesized) 
     assert machine.get("StateMachineType", "STANDARD") == "STANDARD"
 
 
+@pytest.mark.long
 def test_definition_is_valid_amazon_states_language(
     definition: dict[str, Any], node_commands: Path, tmp_path: Path
 ) -> None:

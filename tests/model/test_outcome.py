@@ -34,6 +34,7 @@ outcomes = st.builds(
 )
 
 
+@pytest.mark.long
 @given(rows=st.lists(st.lists(outcomes, min_size=1, max_size=2), max_size=3))
 def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
     """A decoded sidecar equals the worker's result, also with NaN values and NaN as nodata."""

@@ -159,6 +159,7 @@ def filled(dataset: Any, bands: list[int], nodata: float | None) -> Array:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_reader_hides_what_gdal_hides(readings: Readings, made: dict[str, Path], kind: str) -> None:
     """This holds for all bands and for some in another order. Hidden pixels keep the value of the buffer."""
@@ -225,6 +226,7 @@ def test_kinds_are_all_that_gdal_has(made: dict[str, Path]) -> None:
     }
 
 
+@pytest.mark.long
 def test_gather_hides_what_each_bands_own_mask_hides(made: dict[str, Path], tmp_path: Path) -> None:
     """Hidden pixels hold nodata in the cube and do not count as valid."""
     path = made["mask of each band"]

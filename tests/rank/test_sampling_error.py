@@ -46,6 +46,7 @@ def _holds(found: ErrorEstimate, exact: float) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reduce", "resampling", "text"),
     [

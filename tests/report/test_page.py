@@ -128,6 +128,7 @@ def test_comparison_has_one_map_of_all_cubes_that_have_a_place() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
@@ -429,7 +430,7 @@ def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
         np.testing.assert_array_equal(canvas[top : top + 16, left : left + 20], frame)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() -> None:
     """Colours of red, green and blue are the first choice, and each measurement is another."""
     bands = dict.fromkeys(("Blue", "green", "red", "nir"), frozenset[int]())

@@ -19,6 +19,7 @@ PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
 EXACT: dict[str, Any] = {"crs": "EPSG:3035", "shape": [7, 9], "transform": [9, 0, 4e6, 0, -9, 3e6]}
 
 
+@pytest.mark.long
 @given(request_=requests())
 def test_request_survives_json(request_: GatherRequest) -> None:
     """The stored request equals the request."""

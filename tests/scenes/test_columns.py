@@ -57,6 +57,7 @@ def meets(one: Box, other: Box) -> bool:
     return any(a.intersects(shapely.box(b[0] + turn, b[1], b[2] + turn, b[3])) for turn in (-360, 0, 360))
 
 
+@pytest.mark.long
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) -> None:
     """Rounding to float32 may find a scene too many, never one too few."""
@@ -369,6 +370,7 @@ def few_blocks() -> Columns:
     return stack_columns(keys, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("query", "numbers"),
     [

@@ -98,7 +98,7 @@ def request_of(kind: str, place: str, **changes: Any) -> dict[str, Any]:
     return {"sources": {kind: asked}, "window": {"point": [11.3, 46.7]}}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["stac", "catalog"])
 def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Path) -> None:
     """One row a scene in the order of time, each asset a band; of two processings the latest counts."""
@@ -166,6 +166,7 @@ def test_the_area_is_that_of_the_window(api: Server) -> None:
     assert api.asked[-1].body["bbox"] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "n_rows"),
     [

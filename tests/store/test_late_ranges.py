@@ -168,6 +168,7 @@ def stalling(tmp_path: Path) -> Iterator[LoopbackServer]:
         yield server
 
 
+@pytest.mark.long
 @BOTH_CLIENTS
 def test_body_that_stops_arriving_is_asked_for_again(stalling: LoopbackServer, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
     """A body that stops arriving is requested again long before the whole request times out."""

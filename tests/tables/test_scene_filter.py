@@ -65,6 +65,7 @@ def test_points_without_coordinates_meet_nothing() -> None:
     assert not filter_of(missing).meets((3, 3, 4, 4))
 
 
+@pytest.mark.long
 @given(st.floats(300_000, 700_000), st.floats(100_000, 8_000_000), st.floats(10, 90_000))
 def test_no_scene_that_shows_a_field_is_left_out(x: float, y: float, side: float) -> None:
     """A field in UTM meets each small box around a place in it, whatever its edges are in degrees."""

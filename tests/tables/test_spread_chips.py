@@ -48,6 +48,7 @@ def by_id(chips: Chips) -> dict[Any, tuple[float, ...]]:
     return dict(zip(chips.ids, zip(chips.lons.tolist(), chips.lats.tolist(), strict=True), strict=True))
 
 
+@pytest.mark.long
 @given(n=st.integers(1, 300), seed=st.integers(0, 2**63 - 1), has_strata=st.booleans())
 def test_a_sample_lies_in_its_polygons(*, n: int, seed: int, has_strata: bool) -> None:
     """Each chip lies in the area that it names, and has its label. Each label has as many, or one more."""

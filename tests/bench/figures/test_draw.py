@@ -247,6 +247,7 @@ def _long(n: int) -> Run:
     return replace(run, timings=Timings(**times))
 
 
+@pytest.mark.long
 def test_bytes_that_were_not_counted_are_not_drawn_as_zero() -> None:
     """The panels say so, and the table leaves them out."""
     runs = [run_of(concurrency=n) for n in (4, 8)]
@@ -264,6 +265,7 @@ def test_bytes_that_were_not_counted_are_not_drawn_as_zero() -> None:
     assert "MiB/s" not in table_as_text(run_columns(uncounted, with_published=False))
 
 
+@pytest.mark.long
 def test_bytes_of_an_engine_that_counts_none_are_left_out_beside_one_that_does() -> None:
     """No point stands at 0 MiB/s, and a line below says whose bytes were not counted."""
     runs = [run_of(concurrency=n) for n in (4, 8)]
@@ -284,6 +286,7 @@ def test_bytes_of_an_engine_that_counts_none_are_left_out_beside_one_that_does()
     assert "rasterio: not counted" not in drawn["workers"].figure.axes[0].get_xlabel()
 
 
+@pytest.mark.long
 def test_draw_figures_leaves_out_sources_without_times() -> None:
     """A source without a known time is left out, and the others are drawn."""
     run = run_of(n=50)

@@ -21,6 +21,7 @@ def spent_in(out: str) -> list[float]:
     return [value for record in records(out, with_=SPENT_USD.name) for value in record[SPENT_USD.name]]
 
 
+@pytest.mark.long
 def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:
     """The cost has the requests, the puts and at least three transitions.
 

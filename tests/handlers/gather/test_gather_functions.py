@@ -266,6 +266,7 @@ def test_gather_shard_fills_all_shards_of_its_item(
     assert machine.finished(verdict)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time_for(
     machine: StateMachine,
 ) -> None:
@@ -291,6 +292,7 @@ def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(mach
     assert [len(item) for item in machine.items(one_worker)] == [3]
 
 
+@pytest.mark.long
 def test_plan_gather_prices_and_tells_of_sources_in_another_region(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,6 +395,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) -> None:
     """After the cube was removed and planned anew, a redrive of the old plan leaves it alone."""
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
@@ -469,6 +472,7 @@ def test_append_tells_how_many_failed_sources_it_has_read_again(machine: StateMa
     assert [result[name] for name in told] == [0, 2, 1, 1]
 
 
+@pytest.mark.long
 def test_map_bears_a_whole_percentage_and_finish_judges_exactly(machine: StateMachine) -> None:
     """AWS documents the map's tolerance as an integer. One bad shard of ten may not stop the others."""
     for share, exact, whole in ((0, 0, 10), (0.007, 0.7, 10), (0.251, 25.1, 26)):
@@ -491,6 +495,7 @@ def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachi
     assert _cube(NAME).status.values.tolist() == [0, 0, 0, 10, 10, 10, 0, 0]
 
 
+@pytest.mark.long
 def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) -> None:
     """The error says what to do."""
     machine.lost = {1}
@@ -644,6 +649,7 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     assert machine.finished(again)["status"] == {"ok": 8}
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> None:
     """So it needs no Map Run. Another attempt has one, as well as a gather whose map has to bear failures."""

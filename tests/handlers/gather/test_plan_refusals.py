@@ -85,6 +85,7 @@ def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMa
     assert "another output.name" in verdict["cause"]
 
 
+@pytest.mark.long
 def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine) -> None:
     """The first plan stores the archive beside the cubes. Others have the same codec."""
     first = machine.planned(LANDSAT | {"output": {"name": "one", "archive": "all", "codec": "zstd"}})

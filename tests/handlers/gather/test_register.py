@@ -113,6 +113,7 @@ def test_plan_takes_what_others_leave_and_finish_gives_it_back(machine: StateMac
     assert EXECUTION not in left
 
 
+@pytest.mark.long
 def test_plan_has_fewer_workers_where_many_gathers_read_one_prefix(machine: StateMachine) -> None:
     """S3 answers only so many GETs a second of it. The account has room for all of its workers."""
     for index in range(N_SAMPLES):

@@ -83,6 +83,7 @@ def test_model_schema_says_no_more_than_api_gateway_is_known_to_take() -> None:
         assert schema["type"] == "object"
 
 
+@pytest.mark.long
 def test_openapi_schemas_are_valid_and_refer_to_what_is_there() -> None:
     """The schemas are valid JSON Schema 2020-12, and their references resolve."""
     document = openapi_document()

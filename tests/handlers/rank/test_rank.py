@@ -36,6 +36,7 @@ def _mean(name: str) -> float:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_ranking_of_a_prefix_is_answered_at_once(rank: ModuleType) -> None:
     """The order is NumPy's, and every scene says what it took."""
     code, found = _ask(rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "precision": "exact"})
@@ -47,6 +48,7 @@ def test_ranking_of_a_prefix_is_answered_at_once(rank: ModuleType) -> None:
     assert all(row["requests"] > 0 and row["status"] == "ok" for row in found["scenes"])
 
 
+@pytest.mark.long
 def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
     rank: ModuleType, s3_url: str, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path: Path) -> None:
     """Only scenes whose rank is open are read again. The documents are those of the API's description.
 
@@ -148,6 +149,7 @@ def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path:
     assert shown["ranking"]["table"] == places["table"]
 
 
+@pytest.mark.long
 def test_same_request_again_is_answered_at_once(service: Service) -> None:
     """From kept statistics; where there are none, by the table of the first one. Nothing is started."""
     body = {"sources": SCENES, "by": "b1"}
@@ -181,6 +183,7 @@ def test_what_was_measured_is_not_read_again(service: Service) -> None:
     assert len(service.machine.n_children) == before
 
 
+@pytest.mark.long
 def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Service, cogs: list[Path]) -> None:
     """Kept statistics are dropped by ETag."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
@@ -197,6 +200,7 @@ def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Servi
     assert {row["id"] for row in checked["ranking"]["scenes"][:2]} == {"scene0.tif", "scene5.tif"}
 
 
+@pytest.mark.long
 def test_scene_that_kills_its_worker_is_listed_as_lost_and_no_other(service: Service) -> None:
     """The scenes that its worker had, too, are read by others."""
     service.machine.poison = {"scene2.tif"}
@@ -282,6 +286,7 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
     assert "has spent its budget of the month" in other["cause"]
 
 
+@pytest.mark.long
 def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     """Of new rounds. Until then, it says that its files are gone. A redrive does not bring them back."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
@@ -306,6 +311,7 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     assert same(again["ranking"]["scenes"]) == same(first["ranking"]["scenes"])
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("asks", [True, False], ids=["request", "redrive"])
 def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) -> None:
@@ -447,6 +453,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
     assert (limit_code, of_limit["field"]) == (422, "limit")
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     """They are handled like gathers. The documents are those of the API's description."""

@@ -129,6 +129,7 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "field"),
     [

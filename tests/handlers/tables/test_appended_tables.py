@@ -78,6 +78,7 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None:
     """With their features, which each version has beside it."""
     body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones-grow"}
@@ -373,6 +374,7 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("appends", [False, True])
 def test_a_late_commit_does_not_bring_a_removed_table_back(service: Service, *, appends: bool) -> None:
     """Another call has written the table meanwhile, and somebody has removed it."""
@@ -412,6 +414,7 @@ def replaced(s3: Any, key: str, *, by: str) -> Iterator[None]:
     s3.put_object(Bucket="sources", Key=key, Body=own)
 
 
+@pytest.mark.long
 def test_a_table_whose_control_files_have_expired_in_part_lacks_nothing(service: Service) -> None:
     """Each file expires by itself. What is left of a former attempt is not taken for all of it."""
     body = appending(service, 0, 1)
@@ -425,6 +428,7 @@ def test_a_table_whose_control_files_have_expired_in_part_lacks_nothing(service:
     assert (result["scenes"], result["read"], result["failed"]) == (2, 2, 0)
 
 
+@pytest.mark.long
 def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -> None:
     """Later ones take those of the table, so daily appends do not fill the bucket with copies."""
     jobs = [service.made(appending(service, number))["id"] for number in (0, 1)]

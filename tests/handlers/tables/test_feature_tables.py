@@ -112,6 +112,7 @@ def test_a_round_is_told_to_cost_what_the_plan_says_and_a_table_what_it_took(
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_the_same_request_is_made_once_and_other_features_are_another_table(service: Service) -> None:
     """The name is of what the list and the features hold, not of their addresses."""
     body = of_points(service)
@@ -169,6 +170,7 @@ def test_an_image_that_cannot_be_read_is_told(service: Service) -> None:
     assert document["result"]["statuses"] == {"ok": 80, "missing": 1, "unread": 1}
 
 
+@pytest.mark.long
 @pytest.mark.long
 def test_tasks_and_finish_may_run_in_any_order_and_again(service: Service, tmp_path: Path) -> None:
     """A task that is done again, before or after the end, changes nothing. Nor does another finish."""
@@ -228,6 +230,7 @@ def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> None:
     """If none is, there is no round of the map, and all lines say why."""
     times = [f"2024-01-{day:02d}" for day in range(1, N + 1)]
@@ -251,6 +254,7 @@ def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> 
     assert late["result"]["statuses"] == {"unmatched": 41}
 
 
+@pytest.mark.long
 def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     """A few features are part of the request."""
     content = service.machine.s3.get_object(Bucket="sources", Key="fields.geojson")["Body"].read()

@@ -195,6 +195,7 @@ def test_bootstrap_tells_errors_by_class_and_goes_on(start: Start, api: RuntimeA
     assert [(what, answer["errorType"]) for what, answer in answers] == [("error", "StoreError")] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("handler", ["hold", "hold_in_a_child"])
 def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeApi, handler: str) -> None:
     """The function is killed by a signal, whichever of its processes uses the memory.

@@ -88,7 +88,7 @@ def test_bundle_has_every_library_that_its_own_are_linked_to(function: str) -> N
     assert {path.read_bytes()[18] for path in libraries} <= {183}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
     """Lambda's own modules and files for developers are left out."""
     folder = bundle("plan", machine="aarch64", is_emulated=False)

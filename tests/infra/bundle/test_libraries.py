@@ -35,7 +35,7 @@ def test_without_sections_keeps_every_mapped_byte() -> None:
 
 
 @linux_only
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
 def test_bundles_libraries_keep_what_the_loader_demands(machine: str) -> None:
     """File positions are congruent to addresses, and all referenced parts are mapped."""
