@@ -353,7 +353,7 @@ def test_every_error_of_a_deployment_has_a_kind() -> None:
     classes = {each for each in vars(errors).values() if isinstance(each, type)}
     raised = {each for each in classes if issubclass(each, GatherError)}
     of_workers = {SourceError, StaleHeaderError, ShardLateError, ShardsLeftError, AlreadyCommittedError}
-    of_workers.add(errors.GatherCancelledError)
+    of_workers |= {errors.GatherCancelledError, errors.NoOverviewError}
     of_installations = {MissingExtraError}
     for each in raised - {GatherError} - of_workers - of_installations:
         assert set(each.__mro__) & set(KINDS), each
