@@ -13,6 +13,7 @@ from pixel_gather.core.request.href_policy import (
     check_href,
     checked_href,
     place_text,
+    with_home,
     without_dots,
 )
 from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
@@ -28,10 +29,7 @@ def check_place(to: str | os.PathLike[str], *, field: str = "to") -> str:
         to: A folder, or ``s3://bucket/prefix``.
         field: What an error names.
     """
-    to = place_text(to, field)
-    if to.startswith("~/"):  # shells do not expand it in --to=~/x
-        to = str(Path(to).expanduser())
-    to = without_dots(to)
+    to = without_dots(with_home(place_text(to, field)))
     policy = HrefPolicy(schemes=_PLACES, base=str(Path.cwd()))
     try:
         if to.startswith(("https://", "http://")):

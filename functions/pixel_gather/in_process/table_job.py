@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.shown import facts_in_html
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
@@ -404,7 +404,7 @@ def _features(request: TableRequest, settings: Settings) -> Features:
     given = request.features
     if not isinstance(given, str | os.PathLike):
         return given_features(given, columns=request.columns)
-    text = str(Path(given).expanduser()) if str(given).startswith("~/") else os.fspath(given)
+    text = with_home(os.fspath(given))
     place = "-" if text == "-" else href_here(text, "features")
     name, file = open_list_file(place, objects=Objects(settings.stores), what="file of features")
     return read_features(file, name=name, columns=request.columns)

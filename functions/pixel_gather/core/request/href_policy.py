@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from copy import replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -158,6 +159,11 @@ def place_text(given: object, field: str) -> str:
     if isinstance(given, str | os.PathLike) and isinstance(text := os.fspath(given), str):
         return text
     raise RequestError(f"it is of type {type(given).__name__}; write text or a path", field=field)
+
+
+def with_home(text: str) -> str:
+    """Return a place, whose ``~/`` is the user's home. Shells do not expand it in ``--to=~/x``."""
+    return str(Path(text).expanduser()) if text.startswith("~/") else text
 
 
 def without_dots(folder: str) -> str:

@@ -4,11 +4,16 @@ import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from glob import glob
-from pathlib import Path
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import HrefPolicy, checked_href, place_text, without_dots
+from pixel_gather.core.request.href_policy import (
+    HrefPolicy,
+    checked_href,
+    place_text,
+    with_home,
+    without_dots,
+)
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_error_status import errors_of_store
@@ -33,9 +38,7 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
     policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=os.getcwd())  # noqa: PTH109 # a text
     found: list[str] = []
     for each in cubes:
-        text = place_text(each, _FIELD)
-        text = str(Path(text).expanduser()) if text.startswith("~/") else text  # as in `check_place`
-        text = without_dots(text).rstrip("/")
+        text = without_dots(with_home(place_text(each, _FIELD))).rstrip("/")
         names = _matching(text, settings) if any(sign in text for sign in "*?") else [text]
         if not names:
             raise RequestError(f"{text} names nothing", field=_FIELD)

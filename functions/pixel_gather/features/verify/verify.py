@@ -1,14 +1,13 @@
 """Compare a cube, or a table, with its receipt."""
 
 import os
-from pathlib import Path
 
 import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
 from pixel_gather.in_process.joined_places import holds_file, refuse_joined
@@ -103,5 +102,4 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
     text = place_text(place, "place")
     if not text.endswith(".parquet"):
         text = find_table(place, stores=stores) or text
-    text = str(Path(text).expanduser()) if text.startswith("~/") else text
-    return check_table(href_here(text, "place"), Objects(stores or StoreSettings()))
+    return check_table(href_here(with_home(text), "place"), Objects(stores or StoreSettings()))

@@ -30,8 +30,9 @@ _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
 _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
-_NOTHING: Final = "no pixel is valid"
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
+
+_NOTHING: Final = "no pixel is valid"
 
 type Reals = np.ndarray[Any, np.dtype[np.float64]]
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
