@@ -77,8 +77,9 @@ class Outcome:
     """
 
     inside: bytes | None = None
-    """Where in the extent a source has pixels that count, if no number marks others; None for everywhere.
-    So of a warped source, and of a scene that is reduced and masked.
+    """Where in the extent a source has valid pixels; None for everywhere.
+
+    Only of sources without nodata that are warped, or masked and reduced: no number marks the other pixels.
 
     One bit for each pixel of the task's part of the window, each line from a new byte. Not in the sidecar.
     """

@@ -375,7 +375,7 @@ class CubePlan(Struct, frozen=True, kw_only=True):
         return self.resolution is not None and self.crs is not None and self.crs.is_geographic
 
     def heeds_claims(self, slot: int) -> bool:
-        """Return whether what the list claims of a slot's sources counts: their pixels do not stay raw."""
+        """Return whether the list's scale, offset and nodata are applied to a slot's sources."""
         is_harmonised = self.values == "harmonised" and slot != self.mask_slot
         return is_harmonised or self.of_slot(slot)[0].stored is not None
 

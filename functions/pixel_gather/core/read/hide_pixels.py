@@ -38,8 +38,8 @@ def hide_in_row(
         at: Which row of them.
         outcomes: Of each slot of the row.
         row: The sources of the row.
-        is_reduced: Whether the row is not stored itself. Then whole numbers without nodata stay as they are,
-            and their outcome says which are hidden.
+        is_reduced: Whether the row is only reduced with others, and not stored. Then integers without nodata
+            keep their values, and the outcome says which pixels are hidden.
     """
     mask, slot = plan.mask, plan.mask_slot
     if mask is None or slot is None:

@@ -64,7 +64,7 @@ def _table_again(cube: CubeFiles, content: bytes, version: int) -> bytes:
     for key, *told in metadata["shards"]:
         try:
             meta = obstore.head(cube.store, key)
-        except FileNotFoundError:  # it was lost: the table tells of it as before, and verify misses it
+        except FileNotFoundError:  # the shard is lost: its entry stays, and verify reports it missing
             shards.append((key, *told))
             continue
         shards.append((key, meta["size"], meta["e_tag"] or ""))

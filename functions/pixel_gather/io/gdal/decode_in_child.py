@@ -106,7 +106,7 @@ class _Worker:
         sizes, of_full = [], {}
         if request["overview"] is not None:
             full = self._dataset({**request, "overview": None, "token": _ONE_USE_TOKEN})
-            # This is asked before overviews are: GDAL may complain of those, and rasterio raises that here.
+            # Before overviews are looked for: GDAL may report an error then, which rasterio would raise here.
             of_full = {"scales": full.scales, "offsets": full.offsets, "meanings": meanings(full)}
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
