@@ -7,7 +7,7 @@ import pytest
 from pixel_gather.core.model.source import Cost
 from pixel_gather.features.rank.choose_levels import RankedScene, WantedRead
 from pixel_gather.features.rank.forecast import RoundForecast
-from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from support.measured_scene import measured_scene
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)

@@ -20,7 +20,7 @@ from pixel_gather.features.rank.map_rounds import (
     next_round,
     write_round,
 )
-from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf

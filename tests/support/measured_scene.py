@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 
 
 def measured_scene(value: float, **more: Any) -> MeasuredScene:

@@ -1,7 +1,7 @@
 """How many pixels of an area have data or are clear, and how far a level may be from that. Pure."""
 
 import math
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -88,3 +88,21 @@ def indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: floa
         factor=factor,
         is_indicator=True,
     )
+
+
+def all_of(area: Grid, factor: float) -> float:
+    """Return the area's pixels, summed as `counted_on` sums those that count: the share of all is 1."""
+    return float(area.ravel().sum()) * factor**2
+
+
+def pixels_counted_by(
+    by: str, area: np.ndarray[Any, Any], is_valid: Mask, kept: Mask
+) -> tuple[Mask, np.ndarray[Any, Any]]:
+    """Return the pixels that clear, cloud or valid counts, and the area that they are a share of."""
+    match by:
+        case "clear":
+            return kept, area
+        case "cloud":
+            return is_valid & ~kept, area * is_valid
+        case _:
+            return is_valid, area

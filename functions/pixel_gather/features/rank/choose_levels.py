@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.order import (
     RankPlace,
     needed_errors,

@@ -14,7 +14,7 @@ from pixel_gather.core.errors import SourceError, StoreError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.ports import SourceLimiter
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.rank.measure import MeasuredScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.store.object_store import Ranges
 
