@@ -461,6 +461,31 @@ def test_second_ranking_reads_nothing(folder: Path, tmp_path: Path) -> None:
     assert other.requests > 0
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("precision", ["coarse", "2%", "every:5"])
+def test_kept_exact_values_stand_for_every_other_precision(
+    folder: Path, tmp_path: Path, precision: str
+) -> None:
+    """Each row says that it is of full resolution, and without an error. Other levels do not stand for it."""
+    kept = tmp_path / "kept.sqlite"
+
+    def ranked(precision: str) -> Ranking:
+        return rank(folder / "list.csv", by="ndvi", precision=precision, statistics=kept)
+
+    coarser = ranked(precision)
+    exact = ranked("exact")
+    again = ranked(precision)
+
+    assert coarser.requests > 0
+    assert exact.requests > 0
+    assert (again.requests, again.nbytes, again.n_kept) == (0, 0, 6)
+    for row, known in zip(again.rows(), exact.rows(), strict=True):
+        assert (row["level"], row["factor"], row["error"]) == ("full", 1, 0)
+        assert [row[name] for name in ("id", "value", "clear", "pixels")] == [
+            known[name] for name in ("id", "value", "clear", "pixels")
+        ]
+
+
 def test_kept_statistics_that_are_no_such_file_are_refused(folder: Path, tmp_path: Path) -> None:
     """The message names the file."""
     (tmp_path / "kept.sqlite").write_text("something else, long enough to be looked at as a database file")

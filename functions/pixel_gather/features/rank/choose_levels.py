@@ -25,6 +25,9 @@ from pixel_gather.features.rank.usable_levels import Level
 _HEADER_NBYTES: Final = 4 << 10
 """Least that the first read of a file takes if only full resolution is wanted. It adapts to the files."""
 
+_EXACT: Final = "exact"
+"""What kept statistics call full resolution with every pixel."""
+
 _SHRINKS: Final = 4.0
 """An error is at least this part of that of the next coarser level, also where it is mostly of detail."""
 
@@ -234,24 +237,25 @@ class Rounds(Struct, frozen=True):
             each.place = place
 
     def _is_kept(self, wanted: WantedRead) -> bool:
-        """Take what is kept of a scene at a level. Return whether there is something.
+        """Take what is kept of a scene, exact or else at a level. Return whether there is something.
 
         What is kept has to be of the version that was read before at a coarser level. Another ranking may
         have stored statistics of an older version meanwhile.
         """
         ranked, step = wanted
-        kept = self.kept.get(ranked.scene, step=self._name_of(step))
+        exact = self.kept.get(ranked.scene, step=_EXACT)
+        kept = exact or self.kept.get(ranked.scene, step=self._name_of(step))
         if kept is None or (ranked.measured is not None and ranked.measured.etags != kept.etags):
             return False
         ranked.was_kept = ranked.measured is None or ranked.was_kept
-        ranked.step, ranked.measured = step, kept
+        ranked.step, ranked.measured = None if kept.level is None else step, kept
         return True
 
     def _name_of(self, step: int | None) -> str:
         """Return what kept statistics call a step."""
         if step is not None:
             return f"step {step}"
-        return "exact" if self.request.precision.step == 1 else f"every {self.request.precision.step}"
+        return _EXACT if self.request.precision.step == 1 else f"every {self.request.precision.step}"
 
 
 def _levels(ranked: RankedScene) -> tuple[Level, ...]:
