@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from unittest import mock
 
+import boto3
 import numpy as np
 import pytest
 import zarr
@@ -14,6 +15,8 @@ from pixel_gather.core.errors import AppendRunningError, RequestError, StoreErro
 from pixel_gather.engine import row_claim
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.row_table import read_row_table
+from support.command_line import run
+from support.counted_s3 import counted_s3
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("*.tif"))
@@ -54,6 +57,31 @@ def test_versions_tell_what_each_append_has_added(made: Path) -> None:
         (3, 4, 2, 0, "append"),
     ]
     assert verify(made).is_same
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("without_hedges")
+@pytest.mark.parametrize(
+    ("command", "n_readings"),
+    [(["versions"], 1), (["versions", "--json"], 1), (["forget", "--before", "2"], 2)],
+)
+def test_versions_are_told_by_one_reading_of_the_cube(
+    made: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], n_readings: int
+) -> None:
+    """Its metadata are read once, and its former versions listed once. Removing some reads both again."""
+    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    with counted_s3() as server:
+        client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
+        client.create_bucket(Bucket="cubes")
+        for path in (each for each in made.rglob("*") if each.is_file()):
+            client.upload_file(str(path), "cubes", f"a.zarr/{path.relative_to(made)}")
+        server.asked.clear()
+        code = run(*command, "s3://cubes/a.zarr", "--endpoint", server.endpoint)
+
+    assert code == 0
+    assert server.asked.count(("GET", "/cubes/a.zarr/zarr.json")) == n_readings
+    assert sum("prefix=a.zarr%2Fversions" in path for _, path in server.asked) == n_readings
 
 
 def test_a_folder_without_a_cube_is_named_and_no_other_place_is_asked_for(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.features.versions.versions import forget, versions_before, versions_that_open
+from pixel_gather.features.versions.versions import ListedVersions, forget, list_versions
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -29,9 +27,7 @@ def forget_command(*, cube: str, before: str, yes: bool, as_json: bool, **option
     pixel-gather forget out/bolzano.zarr --before 2026-01-01
     """
     stores = stores_of(options)
-    if not yes and not _may_go(
-        cube, versions_before(cube, before, stores=stores), versions_that_open(cube, stores=stores)
-    ):
+    if not yes and not _may_go(cube, before, list_versions(cube, stores=stores)):
         click.echo("nothing was removed", err=True)
         return 1
     removed = forget(cube, before, stores=stores)
@@ -42,13 +38,14 @@ def forget_command(*, cube: str, before: str, yes: bool, as_json: bool, **option
     return 0
 
 
-def _may_go(cube: str, removed: Sequence[CubeVersion], there: frozenset[int]) -> bool:
+def _may_go(cube: str, before: str, listed: ListedVersions) -> bool:
     """Ask before the last former version goes.
 
     Raises:
         UsageError: Nobody can be asked.
     """
-    if not removed or len(removed) < len(there) - 1:
+    removed = listed.before(before)
+    if not removed or len(removed) < len(listed.there) - 1:
         return True
     n = counted(len(removed), "former version")
     said = f"{cube} keeps only its present version: {n} cannot be opened again"

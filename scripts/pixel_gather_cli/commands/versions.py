@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.join.repository import JoinedVersion
-from pixel_gather.features.versions.versions import images_per_chip, versions, versions_that_open
+from pixel_gather.features.versions.versions import list_versions
 from pixel_gather.in_process.joined_places import is_joined
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -34,7 +34,8 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     if is_joined(cube, stores=stores):
         click.echo(_versions_of_joined(joined_versions(cube, stores=stores), as_json=as_json))
         return
-    found, there = versions(cube, stores=stores), versions_that_open(cube, stores=stores)
+    listed = list_versions(cube, stores=stores)
+    found, there = listed.cube.versions, listed.there
     if as_json:
         told = [each.to_json() | {"is_kept": each.number in there} for each in found]
         click.echo(json.dumps(told, indent=2))
@@ -47,7 +48,7 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
         added = f"{each.n_sources:>+9,}  {each.n_skipped:>7,}"
         when = each.committed_at[:19].replace("T", " ")
         click.echo(f"{each.number:>7}  {when}  {each.n_rows:>9,}  {added}  {what} {each.digest[:16]}")
-    if n := images_per_chip(cube, stores=stores):
+    if n := listed.images_per_chip:
         click.echo(f"each chip has {counted(n, 'row')}, one for each image", err=True)
 
 

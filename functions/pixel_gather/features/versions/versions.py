@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from operator import index
 from typing import TYPE_CHECKING, Final, SupportsIndex
 
+from msgspec import Struct
+
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.plan.cube_version import CubeVersion, version_key
@@ -122,38 +124,41 @@ def forget(
         The versions that were removed.
     """
     growing = _growing(cube, stores, to_write=True)
-    former = _versions_before(growing, before)
+    former = _list_versions(growing).before(before)
     if former:
         forget_versions(growing, frozenset(each.number for each in former))
     return former
 
 
-def versions_before(
-    cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
-) -> tuple[CubeVersion, ...]:
-    """Return the versions that `forget` would remove. Its arguments."""
-    return _versions_before(_growing(cube, stores), before)
+def list_versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> "ListedVersions":
+    """Return the versions of a cube, and which of them can be opened. Arguments and errors as `versions`."""
+    return _list_versions(_growing(cube, stores))
 
 
-def _versions_before(growing: ZarrCube, before: int | str) -> tuple[CubeVersion, ...]:
+class ListedVersions(Struct, frozen=True):
+    """The versions of a cube at one time."""
+
+    cube: FoundCube
+    there: frozenset[int]
+    """Numbers of the versions that can be opened."""
+
+    @property
+    def images_per_chip(self) -> int | None:
+        """How many rows each chip has, one for each image. None if the cube holds no chips."""
+        report = self.cube.complete_report()
+        return None if report is None else report.images_per_chip
+
+    def before(self, before: int | str) -> tuple[CubeVersion, ...]:
+        """Return the versions that `forget` would remove."""
+        is_before = _before(before)
+        return tuple(
+            each for each in self.cube.versions[:-1] if is_before(each) and each.number in self.there
+        )
+
+
+def _list_versions(growing: ZarrCube) -> ListedVersions:
     found = _find_version(growing)
-    is_before = _before(before)
-    there = kept_versions(growing, found)
-    return tuple(each for each in found.versions[:-1] if is_before(each) and each.number in there)
-
-
-def images_per_chip(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> int | None:
-    """Return how many rows each chip of a cube has, one for each image. None if it holds no chips."""
-    report = _find_version(_growing(cube, stores)).complete_report()
-    return None if report is None else report.images_per_chip
-
-
-def versions_that_open(
-    cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
-) -> frozenset[int]:
-    """Return the numbers of the versions that can be opened."""
-    growing = _growing(cube, stores)
-    return kept_versions(growing, _find_version(growing))
+    return ListedVersions(found, kept_versions(growing, found))
 
 
 def _growing(
