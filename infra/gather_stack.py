@@ -45,6 +45,7 @@ class GatherStack(Stack):
         tags = {**settings.tags, "application": "pixel-gather", "stage": settings.stage, TAG: settings.stage}
         for key, value in tags.items():
             Tags.of(self).add(key, value)
+        # What gathers and makes tables: buckets, functions and a state machine for each of the two.
         buckets = Buckets(
             self,
             "Buckets",
@@ -72,23 +73,8 @@ class GatherStack(Stack):
             manifests=buckets.table_manifests,
             is_of_tables=True,
         )
-        for each in (functions.rank, functions.answer_tables):
-            tables.grant_submit(each.role)
-        _tell(tables, "PIXEL_GATHER_STATE_MACHINE_ARN", functions.rank, functions.answer_tables)
-        tables.grant_operate(functions.answer_tables.role)
-        gathers.grant_submit(functions.submit.role)
-        gathers.grant_operate(functions.status.role)
-        gathers.grant_tick(functions.tick.role)
-        gathers.grant_list(functions.watch.role)
-        canary = functions.canary
-        if canary is not None:
-            gathers.grant_submit(canary.role)
-        in_both = (functions.tick, functions.watch, functions.halt)
-        of_gathers = (functions.submit, functions.status, canary, *in_both)
-        _tell(gathers, "PIXEL_GATHER_STATE_MACHINE_ARN", *of_gathers)
-        _tell(tables, "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", *in_both)
-        tables.grant_tick(functions.tick.role)
-        tables.grant_list(functions.watch.role)
+        _connect(gathers, tables, functions)
+        # Who starts jobs: callers of the API and schedules.
         api = Api(
             self,
             "Api",
@@ -103,6 +89,7 @@ class GatherStack(Stack):
             watch=functions.watch,
             schedules=settings.schedules,
         )
+        # Who looks after them: alarms, the budget and people, by policies of their own.
         monitoring = Monitoring(
             self,
             "Monitoring",
@@ -113,8 +100,8 @@ class GatherStack(Stack):
             api=api.rest_api,
             schedules=schedules,
         )
-        if canary is not None and settings.canary_hours is not None:
-            monitoring.call_canary(canary, every=Duration.hours(settings.canary_hours))
+        if functions.canary is not None and settings.canary_hours is not None:
+            monitoring.call_canary(functions.canary, every=Duration.hours(settings.canary_hours))
         self._add_budget(functions.halt, settings, machines=(gathers, tables), monitoring=monitoring)
         operators = OperatorPolicy(
             self,
@@ -126,6 +113,7 @@ class GatherStack(Stack):
         )
         schedulers = SchedulePolicy(self, "Schedulers", schedules=schedules)
         readers = ReaderPolicy(self, "Readers", buckets=buckets)
+        # What the command line reads of a deployment.
         outputs = {
             "ApiUrl": api.rest_api.url,
             "StateMachineArn": gathers.state_machine.state_machine_arn,
@@ -147,6 +135,7 @@ class GatherStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+        # All logs are kept equally long: those of functions, state machines and the API.
         for found in self.node.find_all():
             if isinstance(found, logs.CfnLogGroup):
                 found.retention_in_days = settings.log_days
@@ -173,6 +162,26 @@ class GatherStack(Stack):
             email=settings.alarm_email,
         )
         monitoring.watch_budget(halt, usd=settings.max_usd_per_month, spent=budget.topic)
+
+
+def _connect(gathers: GatherStateMachine, tables: GatherStateMachine, functions: Functions) -> None:
+    """Let functions start, watch and stop jobs, and tell them of which state machines."""
+    for each in (functions.rank, functions.answer_tables):
+        tables.grant_submit(each.role)
+    _tell(tables, "PIXEL_GATHER_STATE_MACHINE_ARN", functions.rank, functions.answer_tables)
+    tables.grant_operate(functions.answer_tables.role)
+    gathers.grant_submit(functions.submit.role)
+    gathers.grant_operate(functions.status.role)
+    gathers.grant_tick(functions.tick.role)
+    gathers.grant_list(functions.watch.role)
+    if functions.canary is not None:
+        gathers.grant_submit(functions.canary.role)
+    in_both = (functions.tick, functions.watch, functions.halt)
+    of_gathers = (functions.submit, functions.status, functions.canary, *in_both)
+    _tell(gathers, "PIXEL_GATHER_STATE_MACHINE_ARN", *of_gathers)
+    _tell(tables, "PIXEL_GATHER_TABLE_STATE_MACHINE_ARN", *in_both)
+    tables.grant_tick(functions.tick.role)
+    tables.grant_list(functions.watch.role)
 
 
 def _tell(machine: GatherStateMachine, name: str, *functions: GatherFunction | None) -> None:

@@ -510,53 +510,6 @@ class Tally:
         timings = self._timings()
         if self._earlier is not None:  # what was lost may have been read since
             self.n_lost_shards = len(self._with_lost_rows)
-        warnings = list(plan.warnings)
-        if self._earlier is not None:
-            said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
-            warnings = list(dict.fromkeys([*said, *warnings]))
-        if self.n_nowhere:
-            n_chips = plan.shape[0] // (1 if plan.chips is None else plan.chips.n_images)
-            lie = "lies" if self.n_nowhere == 1 else "lie"
-            which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} {lie} on no image"
-            hint = ": check their CRS (--crs), and that longitude comes first"
-            warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
-        if self.n_apart > 1:  # this replaces the warning that the sample gave
-            warnings = [each for each in warnings if ON_ANOTHER_GRID not in each]
-            n_sources = sum(self.status_counts.values()) - self.status_counts["absent"]
-            warnings.insert(
-                0,
-                f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
-                + (WARP_THEM if self._earlier is None else ""),
-            )
-        warnings[:0] = self._without_data()
-        if self.nodata_differs:
-            warnings.append("sources declare different nodata values: see the coordinate nodata")
-        if self.n_overhanging:
-            which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
-            # This replaces the warning that the sample gave.
-            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
-            warnings.append(
-                f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
-            )
-        if self.n_lost_shards:
-            warnings.append(
-                f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
-                "sources are lost in status"
-            )
-        if self.n_below_claim:
-            warnings.append(
-                f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
-                "allows. The offset may be in the pixels already: then do not apply it again. See the "
-                "coordinate below_claim"
-            )
-        if self.scaling_differs:
-            warnings.append(
-                "the scale or offset of some sources is undecided: their pixels are as they were stored, see "
-                "the coordinates offset_state and offset_reason"
-                if plan.values == "harmonised"
-                else "sources declare different scales or offsets: pixels are raw, see the coordinates "
-                "scale_factor and add_offset"
-            )
         return Report(
             **timings.summary().figures(),
             digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
@@ -580,7 +533,7 @@ class Tally:
                 Cause(status=cause[0], reason=cause[1], n_sources=count, hrefs=tuple(self._causes[cause]))
                 for cause, count in self._cause_counts.most_common()
             ),
-            warnings=tuple(warnings),
+            warnings=tuple(self._warnings(n_read=len(timings))),
             concurrency=timings.most_in_flight,
             fetched_nbytes=self.fetched_nbytes,
             requests=self.requests,
@@ -603,6 +556,60 @@ class Tally:
             is_inline=plan.runs_inline,
             transfer_usd_per_byte=plan.estimate.transfer_usd_per_byte,
         )
+
+    def _warnings(self, *, n_read: int) -> list[str]:
+        """Return the warnings of the plan, with what all rows have shown. The gravest come first."""
+        plan = self.plan
+        warnings = list(plan.warnings)
+        if self._earlier is not None:
+            said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
+            warnings = list(dict.fromkeys([*said, *warnings]))
+        # What may have spoiled most of the cube goes to the front.
+        if self.n_nowhere:
+            n_chips = plan.shape[0] // (1 if plan.chips is None else plan.chips.n_images)
+            lie = "lies" if self.n_nowhere == 1 else "lie"
+            which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} {lie} on no image"
+            hint = ": check their CRS (--crs), and that longitude comes first"
+            warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
+        if self.n_apart > 1:  # this replaces the warning that the sample gave
+            warnings = [each for each in warnings if ON_ANOTHER_GRID not in each]
+            n_sources = sum(self.status_counts.values()) - self.status_counts["absent"]
+            warnings.insert(
+                0,
+                f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
+                + (WARP_THEM if self._earlier is None else ""),
+            )
+        warnings[:0] = self._without_data()
+        # The rest follows those of the plan.
+        if self.nodata_differs:
+            warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.n_overhanging:
+            which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
+            # This replaces the warning that the sample gave.
+            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
+            warnings.append(
+                f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {n_read:,} sources that were read: {which}"
+            )
+        if self.n_lost_shards:
+            warnings.append(
+                f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
+                "sources are lost in status"
+            )
+        if self.n_below_claim:
+            warnings.append(
+                f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
+                "allows. The offset may be in the pixels already: then do not apply it again. See the "
+                "coordinate below_claim"
+            )
+        if self.scaling_differs:
+            warnings.append(
+                "the scale or offset of some sources is undecided: their pixels are as they were stored, see "
+                "the coordinates offset_state and offset_reason"
+                if plan.values == "harmonised"
+                else "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                "scale_factor and add_offset"
+            )
+        return warnings
 
     def _without_data(self) -> list[str]:
         """Return the warning about measurements that were read and have no valid pixel."""
