@@ -99,6 +99,7 @@ class Buckets(Construct):
         self._key = None if kms_key is None else kms.Key.from_key_arn(self, "Key", kms_key)
         self._removal = RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY
         array_name, control_name = names
+        # Cubes and tables stay until somebody removes them; what they replaced, and canaries, do not.
         self.arrays = self._bucket(
             "Arrays",
             bucket_name=array_name,
@@ -122,6 +123,7 @@ class Buckets(Construct):
                 ),
             ],
         )
+        # All that only a running job needs.
         self.control = self._bucket(
             "Control",
             bucket_name=control_name,
@@ -134,6 +136,7 @@ class Buckets(Construct):
                 )
             ],
         )
+        # Parts of both buckets that functions and people get rights to.
         self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
         self.roots = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/zarr.json")
         self.times = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/time/*")

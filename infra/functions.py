@@ -139,6 +139,7 @@ class Functions(Construct):
                 self, name, sizing=sizing, platform=runs_on, code=package, environment=environment
             )
 
+        # Those that every deployment has.
         reserved = settings.reserved_for_api
         self.submit = function("Submit", replace(_SUBMIT, reserved_concurrency=reserved))
         self.status = function("Status", replace(_STATUS, reserved_concurrency=reserved))
@@ -155,9 +156,11 @@ class Functions(Construct):
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
+        # Groups of them that get the same rights or alarms.
         self.in_api = (self.submit, self.status, self.search, self.dry_run, self.rank, self.answer_tables)
         of_tables = (self.plan_table, self.read_images)
         self.every = (*self.in_api, self.tick, self.watch, self.plan, *self.shards, self.finish, *of_tables)
+        # Functions and rights that only some settings ask for.
         self.canary = None if settings.canary_hours is None else function("Canary", _CANARY)
         if self.canary is not None:
             buckets.samples.grant_put(self.canary.role)

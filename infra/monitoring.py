@@ -90,6 +90,7 @@ class Monitoring(Construct):
         super().__init__(scope, construct_id)
         self._metrics = metrics = GatherMetrics(settings.stage)
         self.topic = self._topic(settings.alarm_email)
+        # Do jobs end, and do their sources give pixels?
         self._report_failures(state_machine, tables)
         self._alarm(
             "FailedSources",
@@ -102,6 +103,7 @@ class Monitoring(Construct):
             threshold=_FAILED_PERCENT,
             description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard shows each status",
         )
+        # Do the functions work?
         workers = [(each, f"{each.memory_mib:,} MiB") for each in functions.shards]
         workers.append((functions.read_images, "tables"))
         for worker, of in workers:
@@ -116,12 +118,14 @@ class Monitoring(Construct):
                 function.function.metric_errors(period=PERIOD),
                 description=f"{name} ended in an error, no refusal: its log says why, and it is tried again",
             )
+        # Do schedules start their gathers?
         self._alarm(
             "TickErrors",
             functions.tick.function.metric_errors(period=PERIOD),
             description="A schedule could not start its gather: the log of the function tick says why",
         )
         self._watch_scheduler(schedules, metrics)
+        # Does the account allow what runs, does the API answer, and what does all of it cost?
         self._alarm(
             "NearQuota",
             cloudwatch.Metric(

@@ -38,6 +38,7 @@ class Schedules(Construct):
         schedules: Sequence[Schedule],
     ) -> None:
         super().__init__(scope, construct_id)
+        # All schedules, those of the settings and those made by hand, share a group and a role.
         stack = Stack.of(self)
         self.group_name = stack.stack_name
         group = scheduler.CfnScheduleGroup(self, "Group", name=self.group_name)
@@ -61,8 +62,10 @@ class Schedules(Construct):
             description="What schedules of Pixel Gather may do: call the function of ticks",
         )
         allow(self.role, ["lambda:InvokeFunction"], tick.function.function_arn)
+        # Ticks that cannot be delivered go to a queue. Every hour, watch tells how late the schedules are.
         self.lost_ticks = self._queue(tick)
         self._call_hourly(watch)
+        # The schedules of the settings.
         for each in schedules:
             made = scheduler.CfnSchedule(
                 self,

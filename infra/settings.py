@@ -259,6 +259,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             asked.add(key)
             return given.get(key)
 
+        # Two of the values decide which others are allowed.
         context, default = Context(get), cls()
         account_concurrency = context.integer(
             "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
@@ -320,6 +321,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             ),
             emulated=context.truth("emulated", default=default.emulated),
         )
+        # All keys have been asked for by now, so any other one is a mistake.
         _refuse_unknown(given, asked)
         if ("earthdata" in settings.signing) != (settings.earthdata_secret is not None):
             raise SettingsError(

@@ -151,6 +151,7 @@ class StateDefinition(Construct):
         """
         super().__init__(scope, construct_id)
         self._names = names
+        # The first task and the last one.
         planned = self._task(
             names.plan,
             plan,
@@ -174,6 +175,7 @@ class StateDefinition(Construct):
             output_path="$.Payload",
             tries=Tries(after_timeout=1),
         )
+        # How an execution ends, and what the verdict of a plan leads to.
         refused = sfn.Fail(
             self,
             "Refused",
@@ -193,6 +195,7 @@ class StateDefinition(Construct):
             .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
             .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
         )
+        # Between them: the Map, or a small gather without one. With rounds, the verdict comes again.
         mapped = self._shards(shards)
         if has_rounds:
             finished.next(verdict)
@@ -202,6 +205,7 @@ class StateDefinition(Construct):
             inline.add_catch(mapped, errors=["States.ALL"], result_path=sfn.JsonPath.DISCARD)
             verdict.when(sfn.Condition.is_present("$.items"), inline.next(finished))
         verdict.otherwise(mapped.next(finished))
+        # CDK knows no task whose function is chosen by the input, so this is put into the document.
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.document: dict[str, Any] = dict(graph.to_graph_json())
@@ -223,6 +227,7 @@ class StateDefinition(Construct):
 
     def _inline(self, functions: Sequence[GatherFunction], finish: GatherFunction) -> sfn.Parallel:
         """Make the states of a small gather: a worker for each item, and the start of finish beside them."""
+        # The workers. Nothing is tried again here after a timeout or a crash: the Map does that.
         filled = sfn.Map(
             self,
             self._names.inline_map,
@@ -241,6 +246,7 @@ class StateDefinition(Construct):
                 tries=Tries(after_timeout=None, after_crash=None, throttled=_THROTTLED_TRIES_INLINE),
             )
         )
+        # Beside them, so that finish need not start when they have ended.
         started = tasks.LambdaInvoke(
             self,
             "StartFinish",

@@ -44,6 +44,7 @@ def add_expat(folder: Path, *, machine: str) -> None:
 
 def library(names: list[bytes], *, machine: str) -> bytes:
     """Return a shared library whose functions all return 0. For expat, this means that parsing failed."""
+    # The names, and a symbol for each. All of them are the same few bytes of code.
     number, code = _MACHINES[machine]
     strings, symbols, places = b"\0" + _SONAME + b"\0", _SYMBOL.pack(0, 0, 0, 0, 0, 0), []
     for name in names:
@@ -52,8 +53,10 @@ def library(names: list[bytes], *, machine: str) -> bytes:
     n_symbols = 1 + len(names)
     code_at = _HEADER.size + 4 * _PROGRAM_HEADER.size
     symbols += b"".join(_SYMBOL.pack(place, _GLOBAL_FUNCTION, 0, 1, code_at, len(code)) for place in places)
+    # One bucket holds all symbols: the loader compares the names, one after the other.
     chain = [*range(2, n_symbols), 0] if names else []
     hashes = struct.pack(f"<{4 + len(chain)}I", 1, n_symbols, min(1, len(names)), 0, *chain)
+    # Where does each part lie in the file?
     symbols_at = code_at + len(code)
     strings_at = symbols_at + len(symbols)
     hashes_at = strings_at + len(strings) + -(strings_at + len(strings)) % 8

@@ -119,6 +119,7 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     target = target_of_options(options)
     fields = table_fields(features, options)
     request = TableRequest.of(**fields)
+    # A deployment makes the table, and keeps it.
     if target is not None:
         for name, given in (("to", to), ("wide", wide), ("html", html)):
             if given is not None:
@@ -126,6 +127,7 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         if append_to is not None:
             fields["append_to"] = append_to
         return table_on_aws(target, kind, fields, is_dry_run=is_dry_run, as_json=as_json, quiet=quiet)
+    # Here: a dry run, or the table and what is made of it.
     append_to, settings = in_home(append_to), settings_of(options)
     if is_dry_run:
         found = run(plan_table(kind, request, append_to=append_to, settings=settings)).to_json()

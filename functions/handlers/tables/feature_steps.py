@@ -267,6 +267,7 @@ class FeatureSteps(Struct, frozen=True):
         tables = CommittedTables(self.deployment)
         table = state.append_to or name
         while True:
+            # Which table is there now? Another call may have written it since the last try.
             committed, base = await tables.find(table), None
             own = Path(tempfile.mkdtemp(dir=folder))
             if committed is not None:
@@ -276,6 +277,7 @@ class FeatureSteps(Struct, frozen=True):
                 base = await tables.load(committed, there, with_lines=True)
                 if not base.gains(parts.records.values()):
                     return {**committed.result, "notes": state.notes, "appended": 0} | told
+            # The features come from this job for a new table, else from the table that grows.
             path, version = own / TABLE_KEY, 1 if committed is None else committed.version + 1
             about, of_features = {**state.about, "appends": version - 1}, side_path(path, "features")
             if base is None:
@@ -289,6 +291,7 @@ class FeatureSteps(Struct, frozen=True):
                 side_path(base.path, "features").replace(of_features)
                 features_digest = base.receipt["files"]["features"]
                 about["n_images"] = len(base.merged(parts.records.values()))
+            # Write the next version. Its files go to a folder of their own.
             written = await asyncio.to_thread(
                 write_table,
                 path,
@@ -316,6 +319,7 @@ class FeatureSteps(Struct, frozen=True):
                 "seconds": time.time() - state.started_at,
             }
             result |= await tables.upload(table, path, version=version)
+            # If another version was committed meanwhile, all is done again on top of it.
             noted = await result_of(state, self.deployment.table_files(name)) if committed is None else None
             if noted is not None:  # another call has written the table, and it was removed since
                 return noted

@@ -100,6 +100,7 @@ async def opened_job(
         over: Wraps the clients, for example in a cache. Sources are read through what it returns.
         keeps: Tells by its box whether a scene that a search has found is wanted; None for all of them.
     """
+    # What paces the requests, and what reads the files?
     budgets = None
     if request is not None and request.limits.requests_per_s:
         budgets = HostBudgets(request.limits.requests_per_s, open_store=open_users_folder)
@@ -109,12 +110,14 @@ async def opened_job(
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     fast = settings.fast_path(shares_tiles=request is not None and request.windows is not None)
     reader = CogReader.over(over(signed), fast=fast, fall_back=GdalSettings())
+    # An address that is wrong is refused before anything is opened.
     index = None
     if request is not None and request.index is not None:
         index = checked_href(request.index, "index", policy=policy)
     found: SqliteSourceTable | None = None
     chips: Chips | None = None
     async with AsyncExitStack() as stack:
+        # Chips come before the list: a search then asks for scenes that meet one of them.
         if request is not None and request.windows is not None and table is None:
             windows = request.windows
             chips = await _in_thread(lambda check: _open_chips(windows, objects, policy, check))
@@ -150,6 +153,7 @@ async def opened_job(
             )
             return SqliteSourceTable(named, check=check)
 
+        # The list, then what an index knows of its files.
         if table is None:
             table = found = stack.enter_context(await _in_thread(load))
         await asyncio.to_thread(_open_first, table, signed)

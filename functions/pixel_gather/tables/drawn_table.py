@@ -54,6 +54,7 @@ def read_drawn(table: Path, base: BaseTable) -> DrawnTable:
     """
     import shapely  # noqa: PLC0415 # seldom needed
 
+    # Only every n-th feature is drawn, so that the page stays small.
     names = tuple(base.receipt["request"]["columns"])
     n, lines = base.receipt["n_features"], base.receipt["lines"]
     step = max(1, -(-lines // _MOST_VALUES), -(-n // _MOST_SHAPES))
@@ -65,6 +66,7 @@ def read_drawn(table: Path, base: BaseTable) -> DrawnTable:
         crs = json.loads(geo)["columns"]["geometry"].get("crs")
         ids += batch.column("id").to_pylist()
         shapes += batch.column("geometry").to_pylist()
+    # An id that several rows have is drawn by the first of them.
     kept = list(dict.fromkeys(ids))[::step]
     at = {each: index for index, each in enumerate(kept)}
     first = dict(zip(reversed(ids), reversed(shapes), strict=True))
@@ -78,6 +80,7 @@ def read_drawn(table: Path, base: BaseTable) -> DrawnTable:
         times=np.zeros(0, np.int64),
         values={},
     )
+    # The lines of these features, and how many of all lines failed.
     feature, times = [drawn.feature], [drawn.times]
     values: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in names}
     for _, batch in _batches(table):

@@ -190,6 +190,7 @@ async def read_scene(
     status, reasons = np.zeros(n, np.uint8), {}
     found: dict[str, _StoredBand] = {}
     is_kept: Mask | None = None
+    # The bands of one file are read together, but for a mask that is looked at elsewhere.
     of_file: dict[tuple[str, bool], list[tuple[str, SceneBand]]] = {}
     for name, band in scene.bands.items():
         of_file.setdefault((band.of.source.href, False), []).append((name, band))
@@ -210,6 +211,7 @@ async def read_scene(
             nodata=named[0][1].scaling.nodata,
             wants_darkest=any(band.scaling.claims for _, band in named),
         )
+        # What could not be read, or lies outside, is so for all bands of the pixel.
         if sampled.reasons or at.which is not None:
             worse = _placed(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
             status[status == 0] = worse[status == 0]

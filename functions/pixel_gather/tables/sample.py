@@ -157,6 +157,7 @@ class Sampler:
         reasons: dict[int, str] = {}
         darkest = np.full((len(runs) or 1, len(numbers)), np.nan)
 
+        # Each tile is read by itself, so that only its own pixels lack a value if it fails.
         async def one(number: int, run: TileRun) -> None:
             nbytes = run.window.n_pixels * stored.itemsize * len(numbers)
             n_before = cost.needed_requests
@@ -188,6 +189,7 @@ class Sampler:
                     known = of_band[whole if mask is None else whole & ~mask]
                     darkest[number, band] = known.min() if len(known) else np.nan
 
+        # A claimed offset is judged by the darkest pixel of all tiles.
         await all_of(one(number, run) for number, run in enumerate(runs))
         smallest = np.fmin.reduce(darkest, axis=0)
         return Sampled(stored, is_valid, tuple(smallest.tolist()), status, reasons)

@@ -165,6 +165,7 @@ class _Writer:
         self._records = records
         self._tolerance_us = form.tolerance_us
         self._dtype = line_dtype(form.columns)
+        # What lines repeat is encoded once: scene, address, status and reason.
         self._scenes = Array([each.scene for each in records] or [""], DataType.utf8())
         self._hrefs = Array(
             [each.hrefs[0] if each.hrefs else None for each in records] or [""], DataType.utf8()
@@ -183,6 +184,7 @@ class _Writer:
         for record in records:
             own = [*record.reasons, *([record.reason] if record.reason else [])]
             self._reason_of.append([reasons.setdefault(each, len(reasons)) for each in own])
+        # Lines of the table that grows. Their reasons are added to those of the new images.
         self._base, self._base_pieces = NO_LINES, dict[int, Lines]()
         if base is not None:
             at = {each.number: index for index, each in enumerate(records) if each.number < 0}

@@ -108,17 +108,20 @@ def check_zones(features: Features) -> Features:
     def check(shapes: Objects, part: slice) -> Objects:
         """Return some shapes as polygons, and set their problems."""
         nonlocal n
+        # Which ones are no polygons, or nothing at all?
         kinds, wrong = shapely.get_type_id(shapes), problems[part]
         has_none = shapely.is_missing(shapes) | shapely.is_empty(shapes)
         is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
         wrong[~has_none & ~is_area] = LineStatus.NO_AREA
         wrong[features.is_empty[part] & ~(~has_none & ~is_area)] = LineStatus.EMPTY
         shapes[wrong != 0] = None
+        # Make polygons of invalid ones and of collections.
         is_invalid = ~shapely.is_valid(shapes) & (wrong == 0)
         n += int(is_invalid.sum())
         shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
         for index in np.flatnonzero((wrong == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
             shapes[index] = _polygons_of(shapes[index])
+        # Cut those that cross 180 degrees in one piece.
         if features.crs == LONLAT:
             west, _, east, _ = shapely.bounds(shapes).T
             with np.errstate(invalid="ignore"):
@@ -126,6 +129,7 @@ def check_zones(features: Features) -> Features:
             for index in wide:
                 sides = sides_of_shape(unwrapped_shape(shapes[index]))
                 shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
+        # What is left of some may have no area.
         lost = (wrong == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
         wrong[lost], shapes[lost] = LineStatus.NO_AREA, None
         return shapes

@@ -135,6 +135,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     pixel-gather rank list.csv --by ndvi --top 20
     pixel-gather rank --catalog catalog.parquet --bbox 12,55,12.2,55.1 --by ndvi --mask scl:3,8,9,10
     """
+    # Do the options fit together? Nothing is read before that is known.
     out = {name: options.pop(name) for name in ("as_json", "as_csv", "parquet", "html")}
     if out["as_json"] and out["as_csv"]:
         raise click.UsageError("give --json or --csv, not both")
@@ -153,6 +154,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
         plan = run(plan_ranking(asked.sources, asked.request, settings=settings_of(options))).to_json()
         click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])
         return 0
+    # Rank here or on AWS. Only what is ranked here has pictures.
     with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:
         if target is not None:
             table = _on_aws(target, body, show=show)
@@ -170,6 +172,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
                 )
             )
             table = ranking.to_json()
+    # The table goes to standard output, all else to files and standard error.
     _print(table, as_json=out["as_json"], as_csv=out["as_csv"])
     for note in table["notes"]:
         click.echo(f"warning: {note}", err=True)

@@ -81,6 +81,7 @@ def search_command(**options: Any) -> int:
     pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --datetime 2024
     pixel-gather search --catalog catalog.parquet --point 11.35,46.5 --assets red,nir > list.csv
     """
+    # What to ask, and how to print it.
     names = (
         *("catalog", "stac", "assets", "address", "duplicates", "duplicates_by", "expand", "listings"),
         *("format_", "as_json", "to"),
@@ -101,6 +102,7 @@ def search_command(**options: Any) -> int:
         n_listings=given["listings"],
         stores=stores,
     )
+    # Standard error tells what is left out or lacking.
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
     for name, reason in found.skipped:
@@ -114,6 +116,7 @@ def search_command(**options: Any) -> int:
     unlisted = [each for item in found.items for each in unlisted_folders(item)]
     for each in unlisted:
         click.echo(f"{each['href']}: {each['status']}: {each['reason']}", err=True)
+    # The scenes themselves.
     if format_ == "parquet":
         write_items(found.items, given["to"], stores=stores)
     else:

@@ -190,6 +190,7 @@ def _notices(stack: DeployedStack) -> Iterator[Any]:
 
 def _probe(stack: DeployedStack) -> Iterator[Finding]:
     """Run a small function with the worker's role: what it may open, and how it dies without memory."""
+    # A function of few lines, on the machine and with the role of a worker.
     worker = next(each for each in stack.functions.values() if each["Handler"].split(".")[-2] == SHARD)
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -208,12 +209,14 @@ def _probe(stack: DeployedStack) -> Iterator[Finding]:
         MemorySize=128,
         Timeout=60,
     )
+    # It tells what it has, then it takes more memory than it may. It does not outlive the check.
     try:
         stack.lambda_.get_waiter("function_active_v2").wait(FunctionName=name)
         machine = _invoke(stack, name, {})
         eaten = _invoke(stack, name, {"eats": True})
     finally:
         stack.lambda_.delete_function(FunctionName=name)
+    # Is that what the stack assumes?
     yield needed(
         "what a worker may use",
         assumed=f"{_LEAST_FILES:,} open files and 64 threads; no /dev/shm is needed",

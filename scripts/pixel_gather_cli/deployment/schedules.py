@@ -62,6 +62,7 @@ class DeployedSchedules:
                 deployment would not make its search, or read its files.
             DeploymentError: There is no such stack.
         """
+        # Can it be kept, and would the deployment read what it names?
         content = json.dumps(schedule.event())
         if len(content.encode()) > _LARGEST_NBYTES:
             raise RequestError(
@@ -75,6 +76,7 @@ class DeployedSchedules:
             hosts=self._names("HttpsHosts"),
         )
         schedule.check_new(self._names("CatalogHosts"), signing=self._names("Signing"), files=files)
+        # A cube grows by one schedule only.
         for each in self.list_():
             if each.name == schedule.name:
                 raise RequestError(

@@ -66,6 +66,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     If the request does not set the number of workers, the gather gets only as many as make it faster. More
     would wait for S3 and be billed for it.
     """
+    # How long do the chosen workers take, and how many would be enough?
     found = forecast(work, deployment)
     beside_s = beside_s_of(work)
     all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
@@ -76,6 +77,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         longest_s=(all_of_them.seconds + beside_s) * SLIGHTLY_LONGER,
     )
     chosen = found.deployment
+    # What does it cost, with the leases that share the requests and with transfer between Regions?
     usd = pricing.usd_on_aws(
         n_gets=work.n_gets + work.n_search_gets,
         n_puts=work.n_puts,
@@ -92,6 +94,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     transfer_nbytes, transfer_usd = _transfer(work, deployment)
     if transfer_nbytes:
         usd["transfer"] = transfer_usd
+    # The figures that explain the estimate are made of it, so they come last.
     estimate = Estimate(
         n_gets=work.n_gets,
         n_puts=work.n_puts,

@@ -148,6 +148,7 @@ def _if_late(
 
 
 def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
+    # What each part of the seconds is computed from.
     rests_on = {
         "plan": (
             f"steps: {assumptions.STEPS}",
@@ -186,6 +187,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_i
         (f"seconds of {name}", f"{part:,.1f}", rests_on[name])
         for name, part in estimate.seconds_by_part.items()
     ]
+    # The total comes first, then its parts, then what limits them.
     return [
         (
             "seconds",

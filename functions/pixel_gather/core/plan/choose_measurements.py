@@ -33,6 +33,7 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
     found = []
     for index, draft in enumerate(drafts):
         names = [draft.slot.name or f"band_{band}" for band in draft.slot.bands]
+        # Classes and masks keep their values. A file of both kinds has to be split by bands.
         stay = {
             name
             for name, band in zip(names, draft.slot.bands, strict=True)
@@ -44,6 +45,7 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
                 "by a list with a column band",
                 field="values",
             )
+        # Is there a nodata value, and does it fit?
         for band, name, (scale, offset) in zip(draft.slot.bands, names, draft.scalings, strict=True):
             if request.nodata is not None and not fits_dtype(request.nodata, draft.header.dtype):
                 raise RequestError(
@@ -64,6 +66,7 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
                 offset=draft.header.offsets[band - 1],
                 meaning=draft.meaning(band),
             )
+            # How are the pixels stored?
             if name in stay:
                 found.append(raw)
             elif request.values == "harmonised":

@@ -155,10 +155,12 @@ def draft_slot(
     headers, steps = list(sample.headers), [SAME] * len(sample.headers)
     unfit: list[SourceError] = []
     warps: list[Warp] = []
+    # Where do the headers lie once all sources have one grid, and which of them do not fit it?
     if grid is not None and grid.target is not None:
         headers, warps, unfit = _warp(sample.headers, grid.target, request.rule(), projector)
     elif grid is not None:
         headers, steps, unfit = _put_on_grid(sample.headers, grid)
+    # One header stands for all, of the most frequent kind if the window lies on it.
     asked = _asked_bands(name, request, table)
     header, window = _template(headers, rule, asked, projector)
     if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
@@ -183,6 +185,7 @@ def draft_slot(
         own=None if most is None else most.own,
         below=None if most is None else most.below,
     )
+    # Can the resampling be exact?
     is_mean = slot.resampling == "bilinear" or (slot.resampling == "average" and slot.step.over > 1)
     if is_mean and header.dtype in _NO_EXACT_MEAN:
         others = "nearest" if slot.is_warped else "mode or nearest"
@@ -190,6 +193,7 @@ def draft_slot(
             f"{name or 'the sources'}: pixels of {header.dtype} have no exact mean; write {others}",
             field="grid.resampling",
         )
+    # What is read of each of them, what is nodata, and which ones lie on another grid?
     windows = [warp.window for warp in warps] or _windows_on(headers, steps, slot, rule, projector)
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata

@@ -66,6 +66,7 @@ def plan_again(
     Raises:
         BudgetError: The plan is over one of the request's limits.
     """
+    # What will it take, if only these rows are read?
     reduction = inherit_reduction(template, append, None)
     check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
     on_aws = pool_of(request, workers, n_by_bucket=size.n_by_bucket, n_sources=size.n_sources)
@@ -76,6 +77,7 @@ def plan_again(
             decoded_nbytes=work.decoded_nbytes // max(len(append.again), 1) * reduction.n_scenes,
             task_nbytes=round(reduced_task_nbytes(template.layout, template.measurements, reduction)),
         )
+    # The cube stays as it is: all but digest, rows and estimate are its template.
     window = template.slots[0].window
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
@@ -110,6 +112,7 @@ def plan_again(
         reduction=reduction,
         chips=template.chips,
     )
+    # Only a whole plan can be held against the limits.
     check_limits(plan, request.limits)
     check_transfer(work, estimate, on_aws, most_usd=request.limits.transfer_usd)
     return plan

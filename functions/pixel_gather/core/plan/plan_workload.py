@@ -95,6 +95,7 @@ def plan_workload(
         append: Where the rows go, and which rows are tried again.
         in_flight: Requests that a worker has at one time.
     """
+    # How many requests and bytes do the sources of each band take?
     layout, measurements = chosen.layout, chosen.measurements
     n_sources = table.n_sources + append.n_again + append.n_beside
     per_slot = n_sources / len(drafts)
@@ -111,6 +112,7 @@ def plan_workload(
         fetched += per_slot * (to_open * draft.mean_open_nbytes + mean_nbytes)
         window_nbytes = max(window_nbytes, mean_nbytes)
         most_gets = max(most_gets, min(ranges, MOST_PARTS))
+    # How many tasks are there, and how large is one in memory?
     height, width = drafts[0].slot.window.height, drafts[0].slot.window.width
     shape = (table.n_rows, height, width)
     n_strips = layout.n_shards(shape)[1]
@@ -122,6 +124,7 @@ def plan_workload(
         n_scenes, most_scenes = reduction.n_scenes, reduction.most_scenes
         task_nbytes = reduced_task_nbytes(layout, measurements, reduction)
         pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in reduction.measurements)
+    # All that the estimate needs to know.
     n_of_task = most_scenes * len(drafts)
     search = table.search_cost
     return Workload(

@@ -59,6 +59,7 @@ def warnings_of_sample(
         values: As the request's field.
         reduced_by: The statistic by which scenes become rows; None if each is one, or is the rows' mask.
     """
+    # Which sources cannot be read as the others: not at all, with another dtype, or without a band?
     of_band = f" of band {slot.name}" if slot.name else ""
     n = len(headers)
     said = []
@@ -86,6 +87,7 @@ def warnings_of_sample(
             f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
             f"{lacking[0].href}: their status will be unlike"
         )
+    # What do their metadata say differently, or in vain: nodata, scales, units?
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
     if len(declared) > 1:
         said.append(
@@ -104,6 +106,7 @@ def warnings_of_sample(
             f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
             f"such as {odd[0].href}: it is ignored"
         )
+    # Which ones take more bytes than their pixels need?
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
@@ -312,6 +315,7 @@ def warnings_of_places(
         unfit: Why others do not fit it. They are told together with those on another grid.
         may_warp: Whether the request could have a grid that all are warped onto.
     """
+    # Where does the window lie on each of them?
     of_band = f" of band {slot.name}" if slot.name else ""
     alike = [each for each in headers if each.dtype == slot.dtype]
     placed: list[tuple[Header, Window]] = []
@@ -324,6 +328,7 @@ def warnings_of_places(
             off += [each] if error.status is Status.OUTSIDE else []
         except RequestError:
             pass  # the gather will record it as a failure
+    # Which of them are on another grid than the cube?
     said = []
     ours = Placement.on(slot.grid, slot.window)
     others = [
@@ -344,6 +349,7 @@ def warnings_of_places(
             "x and y, and each row has its own transform. With grid: same (--grid same), those on other "
             "grids get the status unlike instead"
         )
+    # Which ones does the window miss, and which ones does it leave partly?
     if off:
         said.append(
             f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "

@@ -131,6 +131,7 @@ def make_member(
     Raises:
         StoreError: It is not complete, it is no cube, or its parts do not belong together.
     """
+    # What does zarr.json tell of the gather?
     try:
         content = json.loads(root)
         attributes = content["attributes"]
@@ -140,6 +141,7 @@ def make_member(
         values, reduce = str(template.get("values", "raw")), template.get("reduce")
     except NOT_OF_A_CUBE as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
+    # Can cubes of this kind be joined?
     if tuple(table.get("dims", ()))[:1] == ("chip",):
         raise RequestError(f"{place} is a cube of chips, which cannot be joined", field="cubes")
     if "band_axis" in table:
@@ -154,6 +156,7 @@ def make_member(
             f"format {_READ}"
         )
     try:
+        # What do the arrays look like, and which shards are stored?
         arrays = content["consolidated_metadata"]["metadata"]
         measurements = tuple(table["dtypes"])
         shape, dims = _triple(table["shape"]), tuple(table["dims"])
@@ -162,6 +165,7 @@ def make_member(
         shard_rows = int(arrays[measurements[0]]["chunk_grid"]["configuration"]["chunk_shape"][0])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise StoreError(f"{place}: its zarr.json or rows.parquet is damaged ({error!r})") from error
+    # Both files have to be of one version of the cube.
     if (
         table["digest"] != digest
         or stored != {shape}

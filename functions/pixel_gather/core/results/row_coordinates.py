@@ -333,6 +333,7 @@ def coordinate_values(
         rows: The rows of the list.
         outcomes: The result of each source of each row.
     """
+    # Values of rows, of sources and of bands, each flat and in the order of the rows.
     n_pixels = plan.height * plan.width
     sources = [*chain.from_iterable(row.sources for row in rows)]
     flat = [*chain.from_iterable(outcomes)]
@@ -353,6 +354,7 @@ def coordinate_values(
         "transform": _table((each.transform or _NO_TRANSFORM for each in flat), 6, "float64"),
         **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
     }
+    # What only some cubes have: chips, claims of offsets, a mask, judged offsets, times.
     if plan.chips is not None:
         chips = [row.chip for row in rows if row.chip is not None]
         values |= {
@@ -389,6 +391,7 @@ def coordinate_values(
         }
     if plan.has_time:
         values["time"] = [row.time_us for row in rows]
+    # Each gets the dtype and shape that its coordinate has.
     return {
         each.name: np.array(
             values[each.name], dtype=object if each.dtype == "string" else each.dtype

@@ -102,6 +102,7 @@ class _Table:
     def __init__(self, plan: CubePlan, values: Mapping[str, Values]) -> None:
         n_rows, n_slots, n_measurements = len(values["href"]), len(plan.slots), len(plan.measurements)
         self._plan = plan
+        # Values of each source, each measurement and each row, by row.
         self._slot = {
             name: values[name].reshape(n_rows, n_slots, *values[name].shape[1 + (n_slots > 1) :]).tolist()
             for name in _PER_SLOT
@@ -120,6 +121,7 @@ class _Table:
             for each in plan.columns
         }
         self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
+        # What only some cubes have.
         self._reduced = (
             {
                 name: values[name].reshape(n_rows, n_slots).tolist()

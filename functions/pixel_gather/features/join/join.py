@@ -128,6 +128,7 @@ def join(
         MissingExtraError: icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
+    # Is the request right? A copy is made in another way.
     if mode not in get_args(JoinMode.__value__):
         raise RequestError(f"it is {mode!r}; write new, add, replace or copy", field="mode")
     if isinstance(keep, str) or not isinstance(keep, Iterable):
@@ -141,6 +142,7 @@ def join(
         return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
+    # Read the members, with what must fit the cubes that are joined there.
     href = check_place(to)
     places = find_members(cubes, settings)
     if mode == "add":
@@ -151,12 +153,14 @@ def join(
     reader = MemberReader(settings)
     wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
+    # Nothing is written before all members were read.
     if mode != "new":
         repository = Repository.open(
             href, show_place(href), settings, more_folders=innermost_folders(places), advice=_NOTHING_THERE
         )
     else:
         repository = Repository.create(href, show_place(href), settings, folders=innermost_folders(places))
+    # All groups change in one version.
     n_rows = _n_existing(members)
     said = f"{'add' if mode == 'add' else 'join'} {counted(len(members), 'cube')}"
     with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:

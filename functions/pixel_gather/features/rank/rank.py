@@ -149,6 +149,7 @@ async def rank_async(
                     limiter=job.limiter,
                     most_ahead=job.most_ahead,
                 )
+            # The first scene that is read tells what all will take, and may end the ranking.
             counter = _Counter(on_progress)
             asked_limits = limits or TableLimits()
 
@@ -169,6 +170,7 @@ async def rank_async(
             ranker = _ranker_of(asked, job, ranges, kept or NothingKept())
             ranker = replace(ranker, on_scene=look, on_round=counter.begin)
             ranked = await ranker.rank(scenes)
+        # Pictures are of the first scenes, so they come after the order.
         seconds = time.perf_counter() - started
         pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
         notes = (*job.table.notes, *ranker.rounds.notes(ranked))

@@ -88,6 +88,7 @@ async def _replay(
     settings: Settings,
     on_source: OnSource,
 ) -> Replayed:
+    # Can this cube be replayed?
     store, name = open_existing(place, settings.stores)
     refuse_joined(
         store,
@@ -118,6 +119,7 @@ async def _replay(
         found.add(each)
         on_source(each)
 
+    # What do its sources give now, source by source? And which are new in its list?
     async with AsyncExitStack() as stack:
         if to is None:
             look = await _look_at_sources(cube, settings, stack, found.remarks, headers_only=headers_only)

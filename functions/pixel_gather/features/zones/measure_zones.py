@@ -226,6 +226,7 @@ class ZoneWork:
             read: Their values.
             place: Of the image among those of its acquisition; empty if no pieces are wanted.
         """
+        # One line for each zone, then one for each that is too large to be measured.
         n = len(cells.zones)
         pieces: list[Lines] = []
         lines = np.zeros(n + len(cells.refused), line_dtype(self.columns))
@@ -233,6 +234,7 @@ class ZoneWork:
         lines["reason"] = -1
         valid = np.full(n, np.inf)
         has_data = np.zeros(n, np.bool_)
+        # Some zones at a time: the statistics of each value, and how much of a zone has all of them.
         for some, part in cells.blocks():
             starts, coverage = cells.starts[some] - part.start, cells.coverage[part].astype(np.float64)
             bands = read.bands(part)
@@ -251,6 +253,7 @@ class ZoneWork:
             if place:
                 kept = None if read.is_kept is None else read.is_kept[part]
                 pieces.append(_pieces(cells, some, part, of_values, kept, place))
+        # A status for each zone. What could not be read counts for more than what has no data.
         failed = np.zeros(n, np.int64)
         if read.reasons:
             status = np.where(read.status == Status.OUTSIDE, 0, read.status)
@@ -262,9 +265,11 @@ class ZoneWork:
         for index, code in enumerate(codes):
             lines["reason"][:n][failed == code] = index
         lines["status"] = np.concatenate([found, np.full(len(cells.refused), LineStatus.UNSUPPORTED)])
+        # The reason of the zones that are too large comes after those of the image.
         if len(cells.refused):
             lines["reason"][n:] = len(reasons)
             reasons.append(_TOO_LARGE)
+        # A zone that was not read as a whole, or that is too large, has neither values nor pieces.
         lines["valid"][:n] = np.where(failed > 0, 0.0, np.minimum(valid, 1.0))
         for number in range(len(self.columns)):
             lines[f"v{number}"][:n][failed > 0] = np.nan

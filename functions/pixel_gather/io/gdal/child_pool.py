@@ -178,6 +178,7 @@ class Children:
         Raises:
             BusyError: It does not start: the system lacks memory, processes or time.
         """
+        # Start Python with one end of a pair of sockets as its standard input.
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)  # noqa: FBT003 # its only parameter
@@ -208,6 +209,7 @@ class Children:
             raise
         finally:
             theirs.close()
+        # Its first answer says that it is ready. Whatever happens instead, no process is left.
         child = Child(process=process, channel=ours, left_s=self.settings.start_timeout_s)
         try:
             await child.receive()

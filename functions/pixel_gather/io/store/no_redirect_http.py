@@ -130,6 +130,7 @@ class FixedHost:
         headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
         if if_match is not None:
             headers["If-Match"] = if_match
+        # Ask, and take no more bytes than were asked for.
         try:
             answer = self._pool.request(
                 "GET",
@@ -151,6 +152,7 @@ class FixedHost:
             raise HttpRefusedError(Status.TIMED_OUT, "no answer in time", _MANY) from error
         except urllib3.exceptions.HTTPError as error:
             raise HttpRefusedError(Status.TIMED_OUT, "the request failed", _MANY) from error
+        # Is the answer that range of the file, as it is stored?
         if answer.status != 206:  # noqa: PLR2004 # Partial Content
             raise _refusal(answer.status)
         if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
