@@ -81,6 +81,11 @@ class Chart(Struct, frozen=True, kw_only=True):
     """Name of the CSS class, or the colour itself, and text of each colour."""
 
     note: str = ""
+    has_line: bool = False
+    """Whether a line leads from value to value, with gaps."""
+
+    has_spread: bool = False
+    """Whether a band lies behind that line."""
 
     def html(self, level: int) -> str:
         """Return the chart, whose title is a heading of this level. `page_style` says how it looks."""

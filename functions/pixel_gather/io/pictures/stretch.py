@@ -32,8 +32,6 @@ _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
 
-_NOTHING: Final = "no pixel is valid"
-
 type Reals = np.ndarray[Any, np.dtype[np.float64]]
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -45,6 +43,9 @@ class Stretch(Struct, frozen=True, kw_only=True):
     high: float
     words: str
     """How they were chosen."""
+
+    is_empty: bool = False
+    """Whether no pixel is valid. Then there are no such values."""
 
     @classmethod
     def of(cls, pixels: Image, is_valid: Mask, *, in_colour: bool = False) -> "Stretch":
@@ -61,7 +62,7 @@ class Stretch(Struct, frozen=True, kw_only=True):
         """
         values = _as_reals(pixels[is_valid])
         if not len(values):
-            return cls(low=0.0, high=0.0, words=_NOTHING)
+            return cls(low=0.0, high=0.0, words="no pixel is valid", is_empty=True)
         sample = np.sort(values[:: -(-len(values) // _MOST_SAMPLES)])
         what = "absolute values, " if pixels.dtype.kind == "c" else ""
         clear = _clear_part(sample) if in_colour or pixels.dtype.kind in "iu" else sample
@@ -89,8 +90,8 @@ class Stretch(Struct, frozen=True, kw_only=True):
 
     def in_words(self) -> str:
         """Return the range as text: ``12 to 345``; that no pixel is valid if none is."""
-        if self.words == _NOTHING:
-            return _NOTHING
+        if self.is_empty:
+            return self.words
         low, high = self.limits_in_words()
         return low if self.is_constant else f"{low} to {high}"
 

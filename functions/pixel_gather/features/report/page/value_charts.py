@@ -29,8 +29,6 @@ _SPREAD: Final = (10, 90)
 _ROOM: Final = 0.06
 _MOST_NAMED_ROWS: Final = 4
 _CLASSES: Final = "classes"
-_SPREAD_MARK: Final = '<path class="spread" d="M'
-"""Of a spread that is not empty."""
 
 type Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -69,11 +67,13 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
 
 def note_of(values: Sequence[ValuesView]) -> str:
     """Return what the charts of a page are of, in words; nothing about charts that it does not have."""
-    marks = "".join(each.through.marks for each in values if each.through)
+    charts = [each.through for each in values if each.through]
     notes = {
         "Histograms are of the quicklooks' pixels.": any(each.histogram for each in values),
-        "Behind each mean lies the middle 80 % of its quicklook's pixels.": _SPREAD_MARK in marks,
-        "Rows that were not read are gaps.": 'class="line"' in marks,
+        "Behind each mean lies the middle 80 % of its quicklook's pixels.": any(
+            each.has_spread for each in charts
+        ),
+        "Rows that were not read are gaps.": any(each.has_line for each in charts),
     }
     return " ".join(note for note, holds in notes.items() if holds)
 
@@ -207,12 +207,13 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
 
     # a row of a long cube may have no quicklook, which is no gap
     in_band = np.isfinite(spread[0]) | ~np.isfinite(mean)
-    if (at[1:] == at[:-1]).any():  # of several places: a line would lead from one to the next
-        marks = [dot_marks(x, up(mean))]
-        several = "Rows of one time are dots above each other."
-    else:
+    has_line = not (at[1:] == at[:-1]).any()  # of several places: it would lead from one to the next
+    has_spread = bool(has_line and np.isfinite(spread).any())
+    if has_line:
         marks = [_band(x[in_band], up(spread[:, in_band])), *line_marks(x, up(mean))]
-        several = ""
+    else:
+        marks = [dot_marks(x, up(mean))]
+    several = "" if has_line else "Rows of one time are dots above each other."
     what = "time" if coverage.has_time else "the rows"
     ends = [number_in_words(float(each)) for each in (np.nanmin(mean), np.nanmax(mean))]
     return Chart(
@@ -222,6 +223,8 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
         x_ticks=time_ticks(int(start), int(stop)) if coverage.has_time else whole_ticks(start, stop),
         y_ticks=number_ticks(low, high, most=3),
         note=" ".join(filter(None, (several, drawn_in_words(len(x), "mean")))),
+        has_line=has_line,
+        has_spread=has_spread,
     )
 
 
