@@ -1355,17 +1355,15 @@ def test_an_address_is_no_id(api: FakeApi, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence says both. If rankings may not be asked about, it says so."""
+    """One sentence says both, whatever words the API has. If tables may not be asked about, it says so."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
     run("status", ID)
     denied = capsys.readouterr().err
-    no_ranking = Reply(
-        {"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no table"}, 404
-    )
-    api.on(f"GET /v1/tables/{ID}", no_ranking)
+    no_table = Reply({"type": "urn:pixel-gather:problem:table_not_found", "detail": "unknown"}, 404)
+    api.on(f"GET /v1/tables/{ID}", no_table)
 
     assert run("status", ID) == 2
-    assert capsys.readouterr().err == "pixel-gather: there is no gather or table\n"
+    assert capsys.readouterr().err.startswith(f"pixel-gather: there is no gather or table {ID}: list shows")
     assert denied == "pixel-gather: there is no gather (access to tables was denied)\n"
 
 

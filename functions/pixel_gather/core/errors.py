@@ -20,6 +20,7 @@
     │
     │   and for a deployment on AWS:
     ├── GatherNotFoundError   no gather has this id: list them
+    │   └── TableNotFoundError   no table has this id: list them
     ├── SceneNotFoundError    the catalog has no such scene or collection: search for it
     ├── NotRedrivableError    nothing can be run again: the message says what to do instead
     ├── ThrottledError        too many requests: ask again later
@@ -217,6 +218,12 @@ class GatherNotFoundError(GatherError):
     """No gather has this id, or it ended more than 90 days ago."""
 
     code = "gather_not_found"
+
+
+class TableNotFoundError(GatherNotFoundError):
+    """No table has this id, or it ended more than 90 days ago."""
+
+    code = "table_not_found"
 
 
 class SceneNotFoundError(GatherError):

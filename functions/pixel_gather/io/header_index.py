@@ -126,7 +126,7 @@ def read_index(
     try:
         _, file = open_list_file(href, objects=objects, check=check, what=FIELD)
     except RequestError as error:
-        raise RequestError(str(error).removeprefix(f"{error.field}: "), field=FIELD) from error
+        raise RequestError(error.message, field=FIELD) from error
     with closing(file):
         if not file.seekable():
             raise RequestError(

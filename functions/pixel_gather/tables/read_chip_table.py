@@ -45,7 +45,7 @@ def read_chip_table(file: IO[bytes], *, name: str, windows: WindowsRequest) -> C
         features = _features(content, name, windows)
     except RequestError as error:
         field = f"windows.{error.field}" if error.field in _FIELDS else error.field
-        raise RequestError(str(error).removeprefix(f"{error.field}: "), field=field) from error
+        raise RequestError(error.message, field=field) from error
     if windows.sample is None and windows.spacing is None:
         return _chips(features, windows)
     return _chips(_spread(features, windows), windows.model_copy(update={"id": None}))

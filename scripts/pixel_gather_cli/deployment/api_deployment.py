@@ -18,11 +18,13 @@ from pixel_gather.core.errors import (
     GatherNotFoundError,
     NotRedrivableError,
     RequestError,
+    TableNotFoundError,
     ThrottledError,
     UnreachableError,
 )
 from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.executions import none_with_id
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.deployment import Kind, LocalList
 
@@ -35,7 +37,14 @@ _PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 _BY_CODE: Final[Mapping[str, type[GatherError]]] = {
     kind.code: kind
-    for kind in (DeniedError, DeploymentError, GatherNotFoundError, NotRedrivableError, UnreachableError)
+    for kind in (
+        DeniedError,
+        DeploymentError,
+        GatherNotFoundError,
+        NotRedrivableError,
+        TableNotFoundError,
+        UnreachableError,
+    )
 }
 _BY_STATUS: Final[Mapping[int, type[GatherError]]] = {
     401: DeniedError,
@@ -50,7 +59,6 @@ _NOT_STARTED: Final = (500, "failed")
 A function that fails is 502, and one that takes too long is 504:
 https://docs.aws.amazon.com/lambda/latest/dg/services-apigateway-errors.html."""
 
-_NO_TABLE: Final = "there is no table"
 _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
@@ -134,11 +142,8 @@ class ApiDeployment:
         except GatherNotFoundError as no_gather:
             try:
                 return self._send(method, _path(id_, "table") + rest)
-            except GatherNotFoundError as no_table:
-                if not str(no_table).startswith(_NO_TABLE):  # there was one, and its files are gone
-                    raise
-                said = str(no_gather).replace("no gather", "no gather or table", 1)
-                raise GatherNotFoundError(said) from None
+            except TableNotFoundError:
+                raise GatherNotFoundError(none_with_id("gather or table", id_)) from None
             except DeniedError:  # the user may ask about gathers only, or the API has no tables
                 said = f"{no_gather} (access to tables was denied)"
                 raise GatherNotFoundError(said) from None

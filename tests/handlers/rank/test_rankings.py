@@ -450,6 +450,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
 
     assert code == 404
     assert problem["detail"].startswith("there is no table 0123456789abcdef")
+    assert problem["type"].endswith(":table_not_found")
     assert (limit_code, of_limit["field"]) == (422, "limit")
 
 

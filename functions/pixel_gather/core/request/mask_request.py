@@ -33,7 +33,7 @@ class MaskRequest(RequestPart):
         try:
             self.mask()
         except RequestError as error:
-            raise ValueError(str(error).removeprefix(f"{error.field}: ")) from error
+            raise ValueError(error.message) from error
         return self
 
     def mask(self) -> PixelMask:

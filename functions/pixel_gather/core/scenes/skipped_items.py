@@ -67,4 +67,4 @@ def skip(skipped: SkippedItems | None, error: RequestError, item: Any = None) ->
     """
     if skipped is None:
         raise error
-    skipped.add(error.field, str(error).removeprefix(f"{error.field}: "), item)
+    skipped.add(error.field, error.message, item)

@@ -16,7 +16,12 @@ import msgspec
 from botocore.exceptions import ClientError
 from msgspec import Struct
 
-from pixel_gather.core.errors import GatherNotFoundError, NotRedrivableError, RequestError
+from pixel_gather.core.errors import (
+    GatherNotFoundError,
+    NotRedrivableError,
+    RequestError,
+    TableNotFoundError,
+)
 from pixel_gather.core.halt import HALTED_KEY, why_halted
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
@@ -373,10 +378,8 @@ class Executions(Struct, frozen=True):
     def _get(self, id_: str) -> Mapping[str, Any]:
         found = self._find(_check_id(id_))
         if found is None:
-            raise GatherNotFoundError(
-                f"there is no {self.kind} {id_}: list shows those that there are, "
-                "for 90 days after they ended"
-            )
+            kind = TableNotFoundError if self.kind == "table" else GatherNotFoundError
+            raise kind(none_with_id(self.kind, id_))
         return found
 
     def _find(self, name: str) -> Mapping[str, Any] | None:
@@ -447,6 +450,11 @@ def _next_attempt(name: str) -> str | None:
     found = _ATTEMPT.fullmatch(name)
     number = int(found[2] or 1) + 1 if found else _MOST_ATTEMPTS + 1
     return f"{found[1]}-{number}" if found and number <= _MOST_ATTEMPTS else None
+
+
+def none_with_id(what: str, id_: str) -> str:
+    """Return that there is no gather, or table, with an id."""
+    return f"there is no {what} {id_}: list shows those that there are, for 90 days after they ended"
 
 
 def _check_id(id_: str) -> str:

@@ -216,8 +216,7 @@ def _named_in(field: str, work: Callable[[], FoundScenes]) -> FoundScenes:
         if error.field.startswith("sources."):
             raise
         part = "" if error.field in ("stac", "catalog") else f".{error.field}"
-        said = str(error).removeprefix(f"{error.field}: ")
-        raise RequestError(said, field=f"{field}{part}") from error
+        raise RequestError(error.message, field=f"{field}{part}") from error
 
 
 def _left_out(each: SceneSource, scene: str, *, status: str, reason: str) -> LeftOut:
