@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.in_process.table_job import MadeTable
 
 
@@ -14,7 +14,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     return (
         f"{counted(plan['features'], 'feature')} on {counted(plan['images'], 'image')}{far}\n"
         f"{plan['lines']:,} lines from {counted(plan['tiles'], 'tile')}: {plan['requests']:,} requests, "
-        f"{plan['bytes'] / 1e6:,.1f} MB\n"
+        f"{size(plan['bytes'])}\n"
         f"about {plan['seconds']:,.1f} s and ${plan['usd']:.6f} in {by}\n"
         f"From the headers of {counted(plan['sampled'], 'image')}.\n"
     )
@@ -30,5 +30,5 @@ def made_text(made: MadeTable) -> str:
         f"{made.path}: {counted(made.n_lines, 'line')} of {counted(made.n_features, 'feature')} on "
         f"{counted(made.n_images, 'image')}{failed}{far}\n"
         f"{statuses}\n"
-        f"{read}{counted(made.n_requests, 'request')}, {made.nbytes / 1e6:,.2f} MB, {made.seconds:.2f} s\n"
+        f"{read}{counted(made.n_requests, 'request')}, {size(made.nbytes)}, {made.seconds:.2f} s\n"
     )

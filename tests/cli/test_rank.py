@@ -192,7 +192,7 @@ def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str
 
     lines = text.splitlines()
     assert lines[0].startswith("4 scenes like s0, 8 files.")
-    assert lines[2].split()[-5:] == ["MB", "requests", "seconds", "dollars", "read"]
+    assert lines[2].split()[-5:] == ["all", "requests", "seconds", "dollars", "read"]
     assert lines[-1].startswith("full ")
     assert lines[-1].endswith("  yes")
     assert [line.split("  ")[0] for line in lines[3:]] == [each["level"] for each in plan["levels"]]

@@ -1120,7 +1120,7 @@ def test_rank_by_a_deployment_prints_its_table(
     }
     assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
     assert "warning: said\n" in printed.err
-    assert "1 scene: 0.00 MB in 1 request" in printed.err
+    assert "1 scene: 9 B in 1 request" in printed.err
 
 
 def test_large_ranking_is_watched_until_it_ends(

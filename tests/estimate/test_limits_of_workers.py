@@ -7,7 +7,6 @@ import pytest
 
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
 from pixel_gather.core.estimate.estimate_result import Estimate
-from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.estimate.fleet import simulate
 from pixel_gather.core.estimate.pricing import usd_on_aws
 from pixel_gather.core.estimate.try_time_limits import (
@@ -21,6 +20,7 @@ from pixel_gather.core.estimate.worker import Share, Worker
 from pixel_gather.core.estimate.worker_count import fewest_workers, share_of, staff
 from pixel_gather.core.estimate.worker_limits import max_task_nbytes
 from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
+from pixel_gather.core.model.plurals import size
 
 NOTHING = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
 SMALL = WorkerPool(worker_memory_mib=1024, tasks_per_child=11)
@@ -45,6 +45,7 @@ def test_shard_fits_beside_python_and_gdal_twice(memory_mib: int, expected: int)
         (0, "0 B"),
         (999, "999 B"),
         (1000, "1.0 kB"),
+        (999_960, "1.0 MB"),
         (1_234_567, "1.2 MB"),
         (5e9, "5.0 GB"),
         (5e12, "5.0 TB"),

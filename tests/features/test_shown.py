@@ -64,7 +64,7 @@ def test_a_notebook_shows_a_table_and_what_it_took() -> None:
         "lines": "2,400 (2,394 ok, 6 missing)",
         "features": "2",
         "images": "1,200, of which 3 failed and 4 are far",
-        "took": "3.46 MB in 12 requests, 1.5 s",
+        "took": "3.5 MB in 12 requests, 1.5 s",
     }
     assert "<p>1 image has no time</p>" in html
 

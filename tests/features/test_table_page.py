@@ -65,7 +65,7 @@ def test_a_page_draws_points_and_tells_what_failed(folder: Path, tmp_path: Path)
     assert "<td>missing</td>" in page
     unread = "the feature may lie on an image that could not be read"
     assert f'<td>unread</td><td class="n">1</td><td class="text">{unread}</td>' in page
-    assert f"{made.n_requests} requests and {made.nbytes / 1e6:,.2f} MB" in page
+    assert f"{made.n_requests} requests and {made.nbytes / 1e3:,.1f} kB" in page
     assert f"${made.n_requests * 4e-7:.6f}" in page
 
 

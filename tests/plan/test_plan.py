@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.core.errors import BudgetError, RequestError, SourceError
-from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
+from pixel_gather.core.model.plurals import size
 from pixel_gather.core.model.source import CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window

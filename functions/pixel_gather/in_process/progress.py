@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pixel_gather.core.model.outcome import Outcome
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
@@ -96,7 +96,7 @@ def _bar(progress: Progress, elapsed_s: float) -> str:
     failed = f", {progress.n_failed:,} failed" if progress.n_failed else ""
     said = (
         f"{progress.n_done:,} of {counted(progress.n_sources, 'source')}{failed}, "
-        f"{progress.fetched_nbytes / 1e6:,.1f} MB, {elapsed_s:,.0f} s"
+        f"{size(progress.fetched_nbytes)}, {elapsed_s:,.0f} s"
     )
     ends = f'max="{max(progress.n_sources, 1)}" value="{progress.n_done}"'
     return f'<progress {ends} aria-label="{said}"></progress> {said}'

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import facts_in_html
 from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.in_process.job import Job, listed, opened_job
@@ -82,7 +83,7 @@ class MadeTable:
             ("lines", f"{self.n_lines:,} ({statuses})" if statuses else f"{self.n_lines:,}"),
             ("features", f"{self.n_features:,}"),
             ("images", f"{self.n_images:,}, of which {self.n_failed:,} failed and {self.n_far:,} are far"),
-            ("took", f"{self.nbytes / 1e6:,.2f} MB in {self.n_requests:,} requests, {self.seconds:,.1f} s"),
+            ("took", f"{size(self.nbytes)} in {counted(self.n_requests, 'request')}, {self.seconds:,.1f} s"),
         )
         return facts_in_html("Table of features and images", facts, self.notes)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.estimate.pricing import USD_PER_GET
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.time_range import format_moment
@@ -99,7 +99,7 @@ def table_page(table: Path) -> str:
         f"<h2>Series</h2>{charts}"
         f"<h2>Last values</h2>{_map(drawn, units.get(drawn.names[0], ''))}"
         f"<h2>What has no value</h2>{_failed(drawn, base)}"
-        f"<h2>Price</h2><p>The images took {counted(n_requests, 'request')} and {nbytes / 1e6:,.2f} MB. "
+        f"<h2>Price</h2><p>The images took {counted(n_requests, 'request')} and {size(nbytes)}. "
         f"On S3, in the Region of the images, such requests cost ${n_requests * USD_PER_GET:.6f}.</p>\n"
     )
     return html_page(content, title=title, style=_STYLE)

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from pixel_gather.core.estimate import assumptions
-from pixel_gather.core.estimate.explain import size
 from pixel_gather.core.estimate.range_parts import HERE, Parts, choose_parts
+from pixel_gather.core.model.plurals import size
 from pixel_gather_bench.ingest.summary import Summary
 
 PATTERNS: Final = {

@@ -14,7 +14,7 @@ from msgspec import Struct, to_builtins
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, RequestError, SourceError, StoreError
-from pixel_gather.core.estimate.explain import size
+from pixel_gather.core.model.plurals import size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run

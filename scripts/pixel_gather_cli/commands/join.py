@@ -7,7 +7,7 @@ import click
 from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.features.join.join import Joined, JoinMode, join
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -60,7 +60,7 @@ def _text(joined: Joined) -> str:
     )
     how = (
         f"{counted(joined.n_shards, 'shard')}, {counted(joined.n_requests, 'request')} to the cubes, "
-        f"{joined.fetched_nbytes / 1e6:,.2f} MB read, no pixel"
+        f"{size(joined.fetched_nbytes)} read, no pixel"
     )
     version = "" if joined.version is None else f"; version {joined.version}"
     groups = f"; groups {', '.join(joined.groups)}" if len(joined.groups) > 1 else ""

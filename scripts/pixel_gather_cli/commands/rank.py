@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.features.rank.rank import catalog_sources, plan_ranking, rank_async
 from pixel_gather.features.rank.ranking_body import RankingBody
@@ -300,6 +300,6 @@ def _summary(table: dict[str, Any]) -> str:
     failed = f", {totals['failed']:,} not read" if totals["failed"] else ""
     kept = f", {totals['kept']:,} from kept statistics" if totals["kept"] else ""
     return (
-        f"{counted(totals['scenes'], 'scene')}{failed}{kept}: {totals['bytes'] / 1e6:,.2f} MB in "
+        f"{counted(totals['scenes'], 'scene')}{failed}{kept}: {size(totals['bytes'])} in "
         f"{counted(totals['requests'], 'request')}, {totals['seconds']:.2f} s, ${totals['usd']:.6f} on AWS"
     )

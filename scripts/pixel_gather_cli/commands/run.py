@@ -9,8 +9,7 @@ from typing import Any, Final
 import click
 from msgspec import to_builtins
 
-from pixel_gather.core.estimate.explain import size
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered, what_was_added

@@ -9,7 +9,7 @@ from pixel_gather.core.estimate.range_parts import HERE, LAMBDA, Parts, choose_p
 from pixel_gather.core.estimate.worker import Share
 from pixel_gather.core.estimate.workload import PER_HOST, WorkerPool, Workload
 from pixel_gather.core.host_leases import lease_s
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
@@ -257,12 +257,3 @@ def _ledger(estimate: Estimate, deployment: WorkerPool) -> tuple[str, ...]:
         return ()
     lasts_s = lease_s(estimate.n_workers, deployment.gets_per_s)
     return (f"{PER_HOST}: each worker looks and puts {pricing.TRIES_PER_LEASE:g} times in {lasts_s:,.0f} s",)
-
-
-def size(nbytes: float) -> str:
-    """Return a size in decimal units."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if nbytes < 1000:  # noqa: PLR2004 # the step between decimal units
-            return f"{nbytes:,.0f} {unit}" if unit == "B" else f"{nbytes:,.1f} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:,.1f} TB"

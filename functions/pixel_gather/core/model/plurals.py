@@ -1,6 +1,10 @@
-"""Write a number with its noun, 1 source, 2 sources, and names in a sentence. Pure."""
+"""Write a number with its noun, 1 source, 2 sources, or its unit, and names in a sentence. Pure."""
 
 from collections.abc import Iterable
+from typing import Final
+
+_STEP: Final = 1000
+"""Between decimal units."""
 
 
 def counted(n: int, thing: str) -> str:
@@ -11,6 +15,17 @@ def counted(n: int, thing: str) -> str:
         thing: The singular noun, such as ``source``.
     """
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
+def size(nbytes: float) -> str:
+    """Return a size in decimal units, whole bytes or with one decimal."""
+    if round(nbytes) < _STEP:
+        return f"{nbytes:,.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        nbytes /= _STEP
+        if round(nbytes, 1) < _STEP:
+            return f"{nbytes:,.1f} {unit}"
+    return f"{nbytes / _STEP:,.1f} TB"
 
 
 def in_degrees(width: float) -> str:

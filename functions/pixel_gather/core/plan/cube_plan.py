@@ -15,7 +15,7 @@ from pixel_gather.core.estimate.worker_limits import is_inline
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.grid_step import SAME, GridStep, Resampling
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.scaling import CubeValues
 from pixel_gather.core.model.shown import facts_in_html, first_few, shown
 from pixel_gather.core.model.source import Header, ListColumn
@@ -530,7 +530,7 @@ class CubePlan(Struct, frozen=True, kw_only=True):
             ("shape", ", ".join(f"{name} {n:,}" for name, n in zip(dims, shape, strict=True))),
             ("measurements", first_few([f"{each.name} {each.dtype}" for each in self.measurements])),
             ("requests", f"{estimate.n_gets:,} GET"),
-            ("to fetch", f"{estimate.fetched_nbytes / 1e6:,.1f} MB"),
+            ("to fetch", size(estimate.fetched_nbytes)),
             ("on AWS", f"${estimate.usd:,.4f}, {estimate.seconds:,.0f} s"),
         )
         warnings = [f"warning: {each}" for each in self.warnings]

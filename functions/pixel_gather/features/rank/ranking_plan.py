@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.estimate.assumptions import DECODING
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.features.rank.forecast import RoundForecast
@@ -21,7 +21,7 @@ _TITLES: Final = (
     "pixels",
     "bytes",
     "of full",
-    "MB",
+    "in all",
     "requests",
     "seconds",
     "dollars",
@@ -99,7 +99,7 @@ def plan_text(plan: dict[str, Any]) -> str:
                 f"{each['pixels']:,}",
                 f"{each['bytes']:,}",
                 "" if share is None else f"{100 * share:.1f} %",
-                f"{total['bytes'] / 1e6:,.2f}",
+                size(total["bytes"]),
                 f"{total['requests']:,}",
                 f"{total['seconds']:,.2f}",
                 f"{total['usd']:.6f}",

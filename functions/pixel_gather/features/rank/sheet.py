@@ -9,7 +9,7 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, true_colour
 from pixel_gather.core.model.band_names import COLOURS, is_of_classes
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
 from pixel_gather.features.rank.table import Ranking, tell_once
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
@@ -82,7 +82,7 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
 {_part(rows, scenes)} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
 {_legend(classes) if classes else _scale(scale, request.by)}
 {table if rows else ""}
-{lacking}<p class="note">{ranks}{ranking.nbytes / 1e6:,.2f} MB in {counted(ranking.requests, "request")}, \
+{lacking}<p class="note">{ranks}{size(ranking.nbytes)} in {counted(ranking.requests, "request")}, \
 {ranking.seconds:,.1f} s.</p>
 """
     return html_page(content, title=title, head_title=f"{title} \N{EN DASH} Pixel Gather", style=_STYLE)

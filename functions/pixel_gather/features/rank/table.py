@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import shown, table_in_html
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.text_table import in_columns
@@ -110,7 +110,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
             for each in first
         ]
         more = len(singles) - len(first)
-        cost = f"{self.nbytes / 1e6:,.2f} MB in {counted(self.requests, 'request')}, {self.seconds:,.1f} s"
+        cost = f"{size(self.nbytes)} in {counted(self.requests, 'request')}, {self.seconds:,.1f} s"
         spent = "; ".join([*repeated, cost])
         return table_in_html(
             f"{counted(len(self.scenes), 'scene')} by {self.request.by}",
