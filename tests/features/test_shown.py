@@ -133,14 +133,15 @@ def test_large_values_and_errors_of_a_ranking_have_no_exponent() -> None:
 def test_a_ranking_tells_once_why_scenes_have_no_value(tmp_path: Path) -> None:
     """The reason stands with a count, and the scene with a reason of its own stays a line."""
     gone = [str(tmp_path / f"gone{n}.tif") for n in range(12)]
-    (tmp_path / "broken.tif").write_bytes(b"no image")
-    found = rank(sources=[str(FILES[0]), *gone, str(tmp_path / "broken.tif")], by="b1", bbox=[0, 0, 20, 20])
+    (tmp_path / "brok\u00e9n 1.tif").write_bytes(b"no image")
+    sources = [str(FILES[0]), *gone, str(tmp_path / "brok\u00e9n 1.tif")]
+    found = rank(sources=sources, by="b1", bbox=[0, 0, 20, 20])
 
     said = "12 of 14 scenes could not be read (missing), such as gone0.tif: no such object"
     for html in (found._repr_html_(), sheet_html(found, [{}] * 14)):
         assert html.count("no such object") == 1
         assert said in html
-        assert "broken.tif" in html
+        assert "brok\u00e9n 1.tif" in html
 
 
 def test_a_ranking_of_scenes_outside_the_area_is_one_line() -> None:

@@ -886,6 +886,19 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     assert (label, count) == ("Row 199", "of 0 to 199")
 
 
+def test_page_names_a_file_as_people_do(page: Page, tmp_path: Path) -> None:
+    """Its address is percent-encoded."""
+    file = tmp_path / "100% rain f\u00fcr.tif"
+    file.write_bytes(FILES[0].read_bytes())
+    gather_undrawn({"sources": [str(file)], "window": {"pixels": [0, 0, 8, 8]}}, to=tmp_path / "one.zarr")
+    with _serving(str(tmp_path / "one.zarr")) as (url, _):
+        page.open_(url)
+        page.wait("document.getElementById('href').textContent")
+        shown = page.run("document.getElementById('href').textContent")
+
+    assert shown == f"file://{tmp_path}/100%25 rain f\u00fcr.tif"
+
+
 def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:
     """Requests and messages have the same order."""
     gather_undrawn(

@@ -226,6 +226,15 @@ def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
     assert "and 10 more" in html
 
 
+def test_page_names_files_as_people_do() -> None:
+    """In failures, in the film and among the slowest. The request keeps what was written."""
+    hrefs = dict.fromkeys(range(4), "file:///a/rain%20f%C3%BCr.tif")
+    html = page_with(evidence_of(MadeCube(n_rows=4, failed=frozenset({1}), hrefs=hrefs)))
+
+    assert html.count("file:///a/rain f\u00fcr.tif") > 8
+    assert "rain%20" not in html
+
+
 def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
     """The page stays small. report.json has all hrefs."""
     request = {"sources": [f"s3://bucket/folder/{n:06}.tif" for n in range(50_000)], "window": "centre"}

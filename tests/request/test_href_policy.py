@@ -3,6 +3,7 @@
 from copy import replace
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import obstore
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import LocalStore
 
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.request.href_policy import (
     IN_PROCESS,
     HrefPolicy,
@@ -215,6 +217,30 @@ def test_check_href_keeps_local_names(path: str) -> None:
     assert split_href(href) == ("file://", f"data/{path}")
     assert check_href(href, policy=IN_PROCESS) == href
     assert split_href(parent_of(href))[1] == f"data/{path}".rpartition("/")[0]
+
+
+@given(root=st.sampled_from(["", "https://host", "s3://bucket"]), path=paths)
+def test_href_as_people_read_it_names_the_same_file(root: str, path: str) -> None:
+    """Whoever copies it from a page or a message into a list gets the same file."""
+    href = check_href(f"{root}/{quote(path) if root.startswith('https') else path}", policy=IN_PROCESS)
+
+    assert check_href(shown_href(href), policy=IN_PROCESS) == href
+
+
+@pytest.mark.parametrize(
+    ("href", "shown"),
+    [
+        ("file:///a/rain%20f%C3%BCr%20%F0%9F%8C%A7.tif", "file:///a/rain f\u00fcr \U0001f327.tif"),
+        ("https://host/a%20b.tif?sig=%20", "https://host/a b.tif?sig=%20"),
+        ("file:///a/100%25%2Fb%3F%23.tif", "file:///a/100%25%2Fb%3F%23.tif"),
+        ("file:///a/%E2%80%AEfit.exe", "file:///a/%E2%80%AEfit.exe"),  # it would be shown backwards
+        ("file:///a/%FF.tif", "file:///a/%FF.tif"),
+        ("s3://b/a%20b.tif", "s3://b/a%20b.tif"),  # the key has these letters
+    ],
+)
+def test_href_is_shown_without_percent_encoding(href: str, shown: str) -> None:
+    """Unless the letter would mean something else, cannot be seen, or is none."""
+    assert shown_href(href) == shown
 
 
 @given(

@@ -39,6 +39,7 @@ from contextlib import contextmanager
 from json import JSONDecodeError
 from typing import Any, ClassVar, Final
 
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.status import Status
 
 DAMAGED_JSON: Final = (JSONDecodeError, UnicodeDecodeError, RecursionError)
@@ -142,7 +143,7 @@ class SourceError(GatherError):
 
     def __init__(self, message: str, *, href: str, status: Status) -> None:
         """Name the source, its status and the reason."""
-        super().__init__(f"{href}: {message}")
+        super().__init__(f"{shown_href(href)}: {message}")
         self.href = href
         self.status = status
         self.reason = message

@@ -8,6 +8,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -82,8 +83,8 @@ def _choose_groups(
             scene = next(each for each in next(found.rows(row, row + 1)).members[0].sources if each)
             raise RequestError(
                 f"the cube has the row {request.reduce.by} {_in_words(group, by)}, which stays as it is, and "
-                f"lacks {counted(found.n_scenes_of(row), 'scene')} of it, such as {scene.href}. Leave them "
-                "out, or gather a new cube",
+                f"lacks {counted(found.n_scenes_of(row), 'scene')} of it, such as {shown_href(scene.href)}. "
+                "Leave them out, or gather a new cube",
                 field="sources",
             )
     return found
@@ -113,15 +114,15 @@ def _leave_out_known(
     if known and request.duplicates == "fail":
         first = next(each for row in whole.rows(known[0], known[0] + 1) for each in row.sources if each)
         raise RequestError(
-            f"the cube already has {counted(len(known), 'row')} of this list, such as {first.href}. Leave "
-            "them out of the list, or set duplicates to skip or again",
+            f"the cube already has {counted(len(known), 'row')} of this list, such as "
+            f"{shown_href(first.href)}. Leave them out of the list, or set duplicates to skip or again",
             field="duplicates",
         )
     if not completed:
         return replace(whole, kept=kept)
     note = (
         f"{counted(len(completed), 'scene')} of the cube lacked a band that the list has, such as "
-        f"{completed[0].href}. Each became a row of its own, beside the row without the band"
+        f"{shown_href(completed[0].href)}. Each became a row of its own, beside the row without the band"
     )
     return replace(whole, kept=kept, own_notes=(note,))
 

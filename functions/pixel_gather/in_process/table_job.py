@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, errors_of_writing
 from pixel_gather.core.model.plurals import counted, size
-from pixel_gather.core.model.shown import facts_in_html
+from pixel_gather.core.model.shown import facts_in_html, shown_href
 from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import href_here
@@ -252,7 +252,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
         notes = [*self.job.table.notes, *self.features.notes]
         failed = next((each for each in records if each.status != "ok" and each.reason), None)
         if failed is not None:
-            notes.append(f"{failed.hrefs[0]} is {failed.status}: {failed.reason}")
+            notes.append(f"{shown_href(failed.hrefs[0])} is {failed.status}: {failed.reason}")
         if "outside" in written.n_by_status and written.n_by_status.keys() <= _NOWHERE:
             notes.append(f"no feature lies on an image: is their CRS {self.features.crs[:60]}, with x first?")
         return MadeTable(

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.tables.indexes import band_number, found_band
 
@@ -79,7 +80,7 @@ def _there(row: CubeRow) -> list[Source]:
 
 def _common_name(sources: Sequence[Source]) -> str:
     """Return what the names of a scene's files begin with; the first name where that is short."""
-    names = [source.href.rstrip("/").rpartition("/")[2] for source in sources]
+    names = [shown_href(source.href).rstrip("/").rpartition("/")[2] for source in sources]
     common = os.path.commonprefix(names)  # noqa: RUF071 # letter by letter is meant
     stem = common.rstrip("_-.Bb")
     return stem if len(names) > 1 and len(stem) >= _SHORTEST_NAME else names[0]

@@ -9,6 +9,7 @@ from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.catalog.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, name_options, settings_of, settings_options
@@ -89,7 +90,7 @@ def catalog_command(
     for note in made.notes:
         click.echo(f"warning: {note}", err=True)
     for href, reason in made.left_out:
-        click.echo(f"{href}: {reason}", err=True)
+        click.echo(f"{shown_href(href)}: {reason}", err=True)
     click.echo(json.dumps(to_builtins(made), indent=2) if as_json else _as_text(made, is_removal=remove))
     return 1 if made.n_left_out else 0
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.drill.drill import drill_async
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value
@@ -83,7 +84,7 @@ async def _print(
             n_inside += pixel.status is not Status.OUTSIDE
             outside = outside or pixel.reason or ""
             if pixel.reason and pixel.status is not Status.OUTSIDE:
-                click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
+                click.echo(f"{shown_href(pixel.source.href)}: {pixel.reason}", err=True)
             for line in _lines(pixel, nodata, out_of_bounds):
                 if as_csv:
                     lines.writerow(line)

@@ -7,6 +7,7 @@ import click
 from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.index.index import Indexed, index
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
@@ -35,7 +36,7 @@ def index_command(
     with open_progress("indexing", quiet=quiet) as show:
         indexed = index(in_home(list_file), to=to, overview=overview, settings=settings, on_progress=show)
     for href, reason in indexed.failed:
-        click.echo(f"{href}: {reason}", err=True)
+        click.echo(f"{shown_href(href)}: {reason}", err=True)
     click.echo(json.dumps(_to_json(indexed), indent=2) if as_json else _as_text(indexed))
     return 1 if indexed.n_failed else 0
 

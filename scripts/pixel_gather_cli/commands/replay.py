@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.find_drift import COLUMNS, Drift, Replayed, SourceDrift
 from pixel_gather.features.replay.replay import replay
 from pixel_gather_cli.progress import with_progress
@@ -85,7 +86,7 @@ def _text(found: Replayed) -> str:
         n_said[each.drift] += 1
         if n_said[each.drift] <= _MOST_LINES:
             why = "" if each.reason is None else f" ({each.reason})"
-            lines.append(f"{each.drift.value:<14} {each.href}{why}")
+            lines.append(f"{each.drift.value:<14} {shown_href(each.href)}{why}")
     for drift, n in n_said.items():
         if n > _MOST_LINES:
             lines.append(f"{drift.value:<14} {n - _MOST_LINES:,} more; --csv shows all of them")

@@ -10,6 +10,7 @@ import click
 from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted, size
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered, what_was_added
@@ -128,7 +129,7 @@ def _in_short(gathered: Gathered) -> str:
     speed = f"{report.wall_s:,.2f} s, {report.sources_per_s:,.1f} sources/s"
     received = f"{size(report.fetched_nbytes)} received in {counted(report.requests, 'request')}"
     failures = [
-        (f"  {each.status}", f"{each.n_sources:,}: {each.reason}, such as {each.hrefs[0]}")
+        (f"  {each.status}", f"{each.n_sources:,}: {each.reason}, such as {shown_href(each.hrefs[0])}")
         for each in report.causes
     ]
     warnings = [(WARNING, each) for each in report.warnings]

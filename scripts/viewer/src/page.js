@@ -13,7 +13,7 @@ import { Selection } from "./selection.js";
 import { limitsOf, paint, sampleOf } from "./stretch.js";
 import { readQuicklook, readRow } from "./values.js";
 import { partAfter, Viewport } from "./viewport.js";
-import { northInWords, number, reason, toldApart, withUnit } from "./words.js";
+import { northInWords, number, reason, shownHref, toldApart, withUnit } from "./words.js";
 
 const MOST_NAMES = 8;
 const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
@@ -264,7 +264,7 @@ export class Page {
     this.selection.draw();
     this.follow();
     const told = cube.namesOf(bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))])[0];
-    cube.coordinate("href", row, told).then((href) => { if (view.row === row) $("href").textContent = href ?? ""; }, say);
+    cube.coordinate("href", row, told).then((href) => { if (view.row === row) $("href").textContent = shownHref(href ?? ""); }, say);
     for (const beside of [row + 1, row - 1]) {
       if (beside >= 0 && beside < cube.nRows) for (const name of names) cube.slice(name, beside).catch(() => null);
     }

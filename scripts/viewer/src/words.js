@@ -23,6 +23,17 @@ export const isGap = (status) => GAPS.includes(status);
 
 export const reason = (status) => REASONS[status] ?? "The row was not read.";
 
+// An href as people read it: with the letters that were percent-encoded. Keys of buckets are never encoded.
+export function shownHref(href) {
+  if (!/^(file|https?):/.test(href)) return href;
+  const [path, ...query] = href.split("?");
+  try {
+    return [decodeURI(path.replaceAll("%25", "%2525")), ...query].join("?");
+  } catch {
+    return href; // not UTF-8
+  }
+}
+
 export function number(value) {
   if (!Number.isFinite(value)) return String(value);
   const isWhole = value === Math.round(value) || Math.abs(value) >= 1000;

@@ -1,12 +1,17 @@
 """Short forms of results, as Python and notebooks show them. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
 _WIDTH: Final = 100
 _MOST: Final = 5
 _LEFT: Final = 'style="text-align: left"'
+_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_OF_AN_ADDRESS: Final = frozenset("%/?#")
+"""Letters that mean something else in an address if they are not encoded."""
 
 
 def shown(head: str, lines: Sequence[str] = (), *, most: int = _MOST) -> str:
@@ -51,6 +56,27 @@ def linked(text: str, href: str | None) -> str:
     if href is None or not href.startswith(("https://", "http://")):
         return escape(text)
     return f'<a href="{escape(href)}" rel="noreferrer">{escape(text)}</a>'
+
+
+def shown_href(href: str) -> str:
+    """Return an href as people read it: with spaces, and letters of all languages, that were percent-encoded.
+
+    In a list, it names the same file. Links take the href itself.
+    """
+    if not href.startswith(("file://", "https://", "http://")):
+        return href  # keys of buckets are never encoded
+    path, mark, query = href.partition("?")
+    return _ENCODED.sub(_decoded, path) + mark + query
+
+
+def _decoded(found: re.Match[str]) -> str:
+    try:
+        text = unquote_to_bytes(found[0]).decode()
+    except UnicodeDecodeError:
+        return found[0]
+    return "".join(
+        each if each.isprintable() and each not in _OF_AN_ADDRESS else quote(each, safe="") for each in text
+    )
 
 
 def first_few(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from pixel_gather.core.model.band_meaning import NO_MEANING
 from pixel_gather.core.model.grid_step import SAME, GridStep
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.scaling import NO_SCALING, Scaling
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
@@ -165,8 +166,8 @@ def draft_slot(
     header, window = _template(headers, rule, asked, projector)
     if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
         raise RequestError(
-            f"the asset of {name} has {counted(header.n_bands, 'band')} in {header.href}; say which one is "
-            f"wanted, such as {{{name}: ASSET:1}}",
+            f"the asset of {name} has {counted(header.n_bands, 'band')} in {shown_href(header.href)}; say "
+            f"which one is wanted, such as {{{name}: ASSET:1}}",
             field=request.sources.searched_field("assets"),
         )
     check_sample(request, header, window, headers, by_reference=by_reference)
@@ -385,7 +386,7 @@ def _of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
     if more:
         yield (
             f"only the first band is read of the sources of {name}: {len(more)} of {len(headers)} sampled "
-            f"ones have more, such as {more[0].href}; say which one by bands"
+            f"ones have more, such as {shown_href(more[0].href)}; say which one by bands"
         )
 
 
@@ -409,7 +410,8 @@ def _template(
         highest = max(bands or (1,))
         if highest > header.n_bands:
             problem = RequestError(
-                f"{header.href} has {counted(header.n_bands, 'band')}, not {highest}", field="bands"
+                f"{shown_href(header.href)} has {counted(header.n_bands, 'band')}, not {highest}",
+                field="bands",
             )
         else:
             try:

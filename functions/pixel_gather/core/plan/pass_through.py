@@ -123,7 +123,7 @@ def check_sample(
         for header in headers:
             _check_alike(header, template.coding)
     except SourceError as error:
-        said = f"{error.href}: {error.reason}"
+        said = str(error)
         instead = f"choose another window or list{_whole_tiles(window, template.coding)}"
         if by_reference:
             raise RequestError(

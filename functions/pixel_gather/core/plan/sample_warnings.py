@@ -12,6 +12,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.plurals import in_degrees
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
@@ -73,7 +74,7 @@ def warnings_of_sample(
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         said.append(
             f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-            f"{template.dtype}, such as {other_dtypes[0].href}: their status will be unlike"
+            f"{template.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
         )
     others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
     if others and slot.name is None and len(slot.bands) == template.n_bands:
@@ -85,7 +86,7 @@ def warnings_of_sample(
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
         said.append(
             f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
-            f"{lacking[0].href}: their status will be unlike"
+            f"{shown_href(lacking[0].href)}: their status will be unlike"
         )
     # What do their metadata say differently, or in vain: nodata, scales, units?
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
@@ -104,7 +105,7 @@ def warnings_of_sample(
     if odd:
         said.append(
             f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
-            f"such as {odd[0].href}: it is ignored"
+            f"such as {shown_href(odd[0].href)}: it is ignored"
         )
     # Which ones take more bytes than their pixels need?
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
@@ -130,8 +131,8 @@ def _warnings_of_scaling(
     if is_reduced:
         said = (
             f"{len(others)} of {len(headers)} sampled sources{of_band} declare another scale or offset, such "
-            f"as {others[0].href}, and raw pixels are not mixed: their status will be unlike. Write values: "
-            "scaled (--values scaled)"
+            f"as {shown_href(others[0].href)}, and raw pixels are not mixed: their status "
+            "will be unlike. Write values: scaled (--values scaled)"
         )
     return [said]
 
@@ -155,8 +156,8 @@ def _what_becomes_of_nodata(
         return f"{cubes}. Each marks what is missing in its own source"
     return (
         f"{cubes}. The statistic {reduced_by} mixes no nodata values. Sources that declare another one or "
-        f"none, such as {others[0].href}, are left out: their status will be unlike. Write values: scaled "
-        "(--values scaled)"
+        f"none, such as {shown_href(others[0].href)}, are left out: their status will be unlike. "
+        "Write values: scaled (--values scaled)"
     )
 
 
@@ -279,8 +280,9 @@ def warnings_of_claims(
             says = "none" if declared is None else f"{declared:g}"
             said.append(
                 f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
-                f"sources{of_band}, such as {claimed:g} and not {says} for {header.href}. The cube keeps the "
-                f"file's values and applies neither {name}. The claim is in the coordinate {name}_claimed"
+                f"sources{of_band}, such as {claimed:g} and not {says} for "
+                f"{shown_href(header.href)}. The cube keeps the file's values and applies neither {name}. "
+                f"The claim is in the coordinate {name}_claimed"
             )
     return said
 
@@ -337,7 +339,7 @@ def warnings_of_places(
         if not Placement.on(Grid.of(each), own).covers_same_pixels_as(ours)
     ]
     if wants_same_grid and (others or unfit):
-        such = f"{unfit[0]}. Their" if unfit else f"{others[0][0].href}: their"
+        such = f"{unfit[0]}. Their" if unfit else f"{shown_href(others[0][0].href)}: their"
         said.append(
             f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
             f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
@@ -353,7 +355,7 @@ def warnings_of_places(
     if off:
         said.append(
             f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "
-            f"{off[0].href}: their status will be outside"
+            f"{shown_href(off[0].href)}: their status will be outside"
         )
     outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
     over = [each for share, each in outside if share > 0]
@@ -364,7 +366,7 @@ def warnings_of_places(
         filled = OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO
         said.append(
             f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
-            f"{in_percent(share)} of its pixels outside {most.href}: {filled}"
+            f"{in_percent(share)} of its pixels outside {shown_href(most.href)}: {filled}"
         )
     return said
 

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -293,7 +294,7 @@ def _outcome_of(
         first = of_slot[failed[0]]
         source = scenes.members[failed[0]].sources[scene_slot]
         status = status if used else first.status
-        href = "" if source is None else f" {source.href}"
+        href = "" if source is None else f" {shown_href(source.href)}"
         reason = (
             f"{len(failed):,} of {len(of_slot):,} sources failed; the first,{href}, is "
             f"{first.status.name.lower()}: {first.reason}"

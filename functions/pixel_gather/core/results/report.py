@@ -18,7 +18,7 @@ from msgspec import Struct, to_builtins
 
 from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult, strip_digests
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.shown import first_few, shown
+from pixel_gather.core.model.shown import first_few, shown, shown_href
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import (
@@ -257,7 +257,7 @@ def failure_lines(report: Report) -> list[str]:
     lines = []
     for cause in report.causes:
         lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
-        lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
+        lines += [f"{'':<24} {shown_href(href)}" for href in cause.hrefs[:_SHOWN_HREFS]]
     return lines
 
 

@@ -15,6 +15,7 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -230,7 +231,9 @@ async def _refer_to_tiles(
         report = await cube.complete()
     if not report.status_counts.get("ok"):
         cause = report.causes[0]
-        raise RequestError(f"no source can be referred to; {cause.hrefs[0]}: {cause.reason}", field="sources")
+        raise RequestError(
+            f"no source can be referred to; {shown_href(cause.hrefs[0])}: {cause.reason}", field="sources"
+        )
     return cube, report
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.scene_id import scene_id
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.io.lists.href_time import AUTO
 from pixel_gather.io.lists.list_columns import check_name
 from pixel_gather.io.lists.listing import compile_pattern, search
@@ -149,7 +150,7 @@ def note_of_equal_times(
         has_bands: Whether bands are told apart already.
         sample: Other hrefs of the list, which the pattern has to fit.
     """
-    one, other = same_time[0][:2]
+    one, other = map(shown_href, same_time[0][:2])
     said = (
         f"{n:,} of {n_all:,} {'rows' if has_bands else 'files'} have the time of another: {one} and "
         f"{_within_folder(other, one)}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import MAX_EXACT, CubeRow, ListColumn, SearchCost, Source
 from pixel_gather.io.lists.column_types import ColumnTypes, to_dtype
 from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names, note_of_words
@@ -411,8 +412,8 @@ class SqliteSourceTable:
             return None
         if source.scene is None and source.time_us is None:
             raise RequestError(
-                f"{source.href} has a band but neither scene nor time; add a column scene or time that tells "
-                "which bands belong together",
+                f"{shown_href(source.href)} has a band but neither scene nor time; add a column scene or "
+                "time that tells which bands belong together",
                 field=self._list.name,
             )
         index = self._bands.setdefault(source.band, len(self._bands))

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, summary_rows, table_rows
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
@@ -118,13 +119,15 @@ def _rendered(*, title: str, columns: Sequence[RunColumn], **content: Any) -> st
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    templates = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["shown_href"] = shown_href
+    return templates
 
 
 def _hash_of(script: str) -> str:

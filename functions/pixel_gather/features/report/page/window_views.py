@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import true_colour
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.evidence import Look, Picture
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.pictures import (
@@ -222,7 +223,11 @@ def _film_view(choice: _Choice, pictures: Rgba, *, n_rows: int, most_nbytes: int
     film = make_film(pictures, most_nbytes=most_nbytes)
     frames = choice.looks[0].frames
     captions = tuple(
-        {"label": frames[index].label, "row": f"row {frames[index].row:,}", "href": frames[index].href}
+        {
+            "label": frames[index].label,
+            "row": f"row {frames[index].row:,}",
+            "href": shown_href(frames[index].href),
+        }
         for index in choice.indexes[0][:: film.every]
     )
     return FilmView(film=film, captions=captions, n_rows=n_rows)
