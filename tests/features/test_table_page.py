@@ -45,8 +45,8 @@ def page_of(table: Path) -> str:
 def test_a_page_draws_points_and_tells_what_failed(folder: Path, tmp_path: Path) -> None:
     """A bar for each time, six of eight series, a circle for each point, and the image that is not there."""
     to = tmp_path / "t.parquet"
-    far = {"id": "far", "x": 900_000.0, "y": 4_999_500.0}
-    made = points([*PLOTS, far], listed(folder), to=to, id="id", crs=CRS)
+    off = {"id": "off", "x": 497_000.0, "y": 4_999_500.0}
+    made = points([*PLOTS, off], listed(folder), to=to, id="id", crs=CRS)
     page = page_of(to)
     bars = re.findall(r'<path class="valid" d="M\S+ 1000.0L\S+ (.*?)L.*?"><title>(.*?)</title>', page)
 
@@ -81,6 +81,42 @@ def test_the_map_has_the_colours_of_the_last_values(folder: Path, tmp_path: Path
     assert sorted(value for _, value in found) == values
     assert min(found, key=_number)[0] == "#440154"
     assert max(found, key=_number)[0] == "#fde725"
+
+
+def test_a_far_feature_does_not_shrink_the_map(folder: Path, tmp_path: Path) -> None:
+    """Such as one at 0, 0, which stands for no place in many tables. It is named below the map."""
+    to = tmp_path / "t.parquet"
+    points([*PLOTS, {"id": "far <1>", "x": 0.0, "y": 0.0}], listed(folder), to=to, id="id", crs=CRS)
+    page = page_of(to)
+    xs = [float(x) for x in re.findall(r'<circle .*?cx="(.*?)"', page)]
+
+    assert len(xs) == N_PLOTS
+    assert max(xs) - min(xs) > 900
+    assert "1 feature far from the others left out: far &lt;1&gt;." in page
+
+
+def test_a_map_shows_all_of_two_groups_of_features(folder: Path, tmp_path: Path) -> None:
+    """Neither is the bulk. Features of one place, too, are all there."""
+    two, one = tmp_path / "two.parquet", tmp_path / "one.parquet"
+    others = [each | {"id": f"b{n}", "x": each["x"] + 5e5} for n, each in enumerate(PLOTS)]
+    points([*PLOTS, *others], listed(folder), to=two, id="id", crs=CRS)
+    points([PLOTS[0] | {"id": n} for n in range(9)], listed(folder), to=one, id="id", crs=CRS)
+
+    assert page_of(two).count("<circle") == 2 * N_PLOTS
+    assert page_of(one).count("<circle") == 9
+
+
+def test_a_map_across_the_antimeridian_is_as_narrow_as_its_features(folder: Path, tmp_path: Path) -> None:
+    """A point at -179.9 degrees lies east of one at 179.9."""
+    to = tmp_path / "t.parquet"
+    plots = [{"id": n, "x": x, "y": -17.0} for n, x in enumerate((179.7, 179.8, 179.9, -179.9, -179.8))]
+    points(plots, listed(folder), to=to, id="id", crs="EPSG:4326")
+    page = page_of(to)
+    xs = [float(x) for x in re.findall(r'<circle .*?cx="(.*?)"', page)]
+
+    assert xs == sorted(xs)
+    assert min(np.diff(xs)) > 150
+    assert "longitude 179.7000 to -179.8000" in page
 
 
 def _number(found: tuple[str, str]) -> float:

@@ -36,7 +36,16 @@ from pixel_gather.tables.table_receipt import table_path
 
 _MOST_ON_LINES: Final = 6
 _MOST_FAILED: Final = 50
+_MOST_FAR: Final = 5
 _MAP_WIDTH, _MARGIN = 960, 10
+_REACH: Final = 10
+"""The map reaches so many times as far from the middle half of all features as that is wide or high.
+
+Or so many times as far as a usual feature is, if that is wider.
+"""
+
+_TURN: Final = 360
+
 _WIDEST: Final = 0.0125
 """Share of the axis that a bar takes at most."""
 
@@ -204,23 +213,27 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     there = np.array([each is not None and not each.is_empty for each in drawn.shapes])
     if not there.any():
         return "<p>No feature has a place.</p>"
+    shapes = drawn.shapes.copy()
+    if drawn.is_geographic:
+        shapes[there] = _east_of_each_other(shapes[there])
+    far = np.zeros(len(there), bool)
+    far[there] = _lie_far(shapely.bounds(shapes[there]))
+    there &= ~far
     last = _last(drawn, drawn.values[drawn.names[0]])
-    known = last[np.isfinite(last)]
+    known = last[there & np.isfinite(last)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    west, south, east, north = shapely.total_bounds(drawn.shapes[there])
+    west, south, east, north = shapely.total_bounds(shapes[there])
     squeeze = np.cos(np.radians((south + north) / 2)) if drawn.is_geographic else 1.0
     across, up = max((east - west) * squeeze, 1e-9), max(north - south, 1e-9)
     scale = (_MAP_WIDTH - 4 * _MARGIN) / max(across, up * 1.2)
     width, height = across * scale + 4 * _MARGIN, up * scale + 4 * _MARGIN
     marks = []
-    for shape, value, id_ in zip(drawn.shapes, last, drawn.ids, strict=True):
-        if shape is None or shape.is_empty:
-            continue
+    for shape, value, index in zip(shapes[there], last[there], np.flatnonzero(there), strict=True):
         share = 0.5 if high == low else (value - low) / (high - low)
         fill = "" if not np.isfinite(value) else f' fill="{_colour(float(share))}"'
         look = "shape" if fill else "shape none"
         said = with_unit(number_in_words(value), unit) if fill else "no value"
-        title = f"<title>{escape(str(id_))}: {said}</title>"
+        title = f"<title>{escape(str(drawn.ids[index]))}: {said}</title>"
         rings = [
             _points(
                 2 * _MARGIN + (ring[:, 0] - west) * squeeze * scale,
@@ -251,15 +264,50 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     )
     said = f"{counted(len(marks), 'shape')}, coloured by the last value of {name}"
     place = (
-        f"longitude {west:.4f} to {east:.4f}, latitude {south:.4f} to {north:.4f}"
+        f"longitude {west:.4f} to {east - _TURN * (east > _TURN / 2):.4f}, latitude {south:.4f} to "
+        f"{north:.4f}"
         if drawn.is_geographic
         else f"x {west:,.0f} to {east:,.0f}, y {south:,.0f} to {north:,.0f} in the CRS of the features"
     )
     return (
         f'<figure>{bar}<svg class="map" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{escape(said)}">{"".join(marks)}</svg>'
-        f"<figcaption>North is above: {place}.</figcaption></figure>\n"
+        f"<figcaption>North is above: {place}.{_far_in_words(drawn, far)}</figcaption></figure>\n"
     )
+
+
+def _east_of_each_other(shapes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return shapes on both sides of the antimeridian as neighbours: those in the west move by a turn."""
+    import shapely  # noqa: PLC0415 # as above
+
+    ends = shapely.bounds(shapes)[:, [0, 2]]
+    in_west = ends[:, 1] < 0
+    if np.ptp(ends + _TURN * in_west[:, None]) >= np.ptp(ends):
+        return shapes
+    moved: np.ndarray[Any, Any] = shapes.copy()
+    moved[in_west] = shapely.transform(shapes[in_west], lambda each: each + np.array([_TURN, 0]))
+    return moved
+
+
+def _lie_far(bounds: Floats) -> np.ndarray[Any, Any]:
+    """Return which features lie so far from the middle half of all that a map would show a dot of these."""
+    middles = (bounds[:, :2] + bounds[:, 2:]) / 2
+    low, high = np.quantile(middles, (0.25, 0.75), axis=0)
+    usual = np.median(bounds[:, 2:] - bounds[:, :2], axis=0)
+    reach = _REACH * max((high - low).max(), usual.max())
+    apart = np.maximum(low - middles, middles - high).max(axis=1)
+    far: np.ndarray[Any, Any] = (apart > reach) & (reach > 0)
+    return far
+
+
+def _far_in_words(drawn: DrawnTable, far: np.ndarray[Any, Any]) -> str:
+    """Return how many features the map leaves out, and the first of them; empty if it shows all."""
+    n = int(far.sum())
+    if not n:
+        return ""
+    names = [str(drawn.ids[index]) for index in np.flatnonzero(far)[:_MOST_FAR]]
+    more = [f"{n - len(names):,} more"] if n > len(names) else []
+    return f" {counted(n, 'feature')} far from the others left out: {escape(', '.join([*names, *more]))}."
 
 
 def _last(drawn: DrawnTable, values: Floats) -> Floats:
