@@ -16,7 +16,7 @@ from rasterio.warp import transform
 from rasterio.windows import Window
 from scipy.ndimage import binary_dilation
 
-from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify
+from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify, view
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.export.export import export
@@ -552,6 +552,8 @@ def test_what_cannot_be_done_with_chips_is_refused(tmp_path: Path) -> None:
         export(done.place, to=tmp_path / "x.nc")
     with pytest.raises((RequestError, StoreError), match="is a cube of chips, which cannot be joined"):
         join([done.place], to=tmp_path / "joined")
+    with pytest.raises(RequestError, match=r"pixel-gather report shows some .*open_chips reads them all"):
+        view(done.place, open_browser=False)
 
 
 @pytest.mark.long

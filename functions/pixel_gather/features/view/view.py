@@ -189,7 +189,11 @@ def _check_cube(store: Store, name: str) -> None:
     if is_unfinished(root):
         raise StoreError(f"{name}: {NOT_COMPLETE}")
     if is_of_chips(root):
-        raise RequestError(f"{name} is a cube of chips, which the page does not show", field="cube")
+        raise RequestError(
+            f"{name} is a cube of chips, which the page does not show: pixel-gather report shows some of its "
+            "chips, and pixel_gather.open_chips reads them all",
+            field="cube",
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
