@@ -255,7 +255,7 @@ def test_an_item_that_a_static_catalog_links_to_in_vain_is_left_out(tmp_path: Pa
 
 def test_a_kind_of_scenes_that_there_is_not_is_refused(tmp_path: Path) -> None:
     """The message names all kinds, and nothing is written."""
-    with pytest.raises(RequestError, match=r"kind: it is 'csv'; write one of items, stac, .*, sources"):
+    with pytest.raises(RequestError, match=r"kind: it is 'csv'; write items, stac, .* or sources"):
         make_catalog("scenes.csv", kind="csv", to=tmp_path / "catalog.parquet")  # type: ignore[arg-type]
 
     assert not list(tmp_path.iterdir())

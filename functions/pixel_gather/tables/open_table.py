@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path, table_path
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@check_arguments
 def open_table(
     table: str | os.PathLike[str],
     *,
@@ -37,7 +39,8 @@ def open_table(
         features: Add the features' own columns to each line.
 
     Raises:
-        RequestError: It is on S3. The message says how to copy it.
+        RequestError: It is on S3, and the message says how to copy it; or it has no such column, or no such
+            kind of ids.
         StoreError: There is no such table.
         MissingExtraError: pandas or pyarrow is not installed.
     """
@@ -48,7 +51,18 @@ def open_table(
     if not path.is_file():
         raise StoreError(f"{path}: no table is there; name the file that was given as --to")
     filters = None if ids is None else [("id", "in", list(ids))]
-    found = pq.read_table(path, columns=None if columns is None else list(columns), filters=filters)
+    wanted, there = None if columns is None else list(columns), pq.read_schema(path)
+    if unknown := set(wanted or ()) - {*there.names}:
+        raise RequestError(
+            f"there is no column {min(unknown)}; there are {', '.join(there.names)}", field="columns"
+        )
+    try:
+        found = pq.read_table(path, columns=wanted, filters=filters)
+    except TypeError as error:  # pyarrow's is one
+        kind = there.field("id").type
+        raise RequestError(
+            f"the ids of this table are of type {kind}; write such ids", field="ids"
+        ) from error
     if features:
         own = _features_of(path)
         kept = [
@@ -60,6 +74,7 @@ def open_table(
     return found if arrow else found.to_pandas()
 
 
+@check_arguments
 def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = None) -> "xr.Dataset":
     """Open a table that `zones` or `points` has written, as arrays of geometry and time.
 

@@ -14,6 +14,7 @@ import numpy as np
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
@@ -74,6 +75,7 @@ td.text { min-width: 12rem; overflow-wrap: anywhere; } figure { margin: 1rem 0 1
 """
 
 
+@check_arguments
 def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
     """Write the page of a table that `points` or `zones` has written.
 

@@ -7,7 +7,7 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import PurePosixPath
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import msgspec
 import obstore
@@ -17,6 +17,7 @@ from pixel_gather.core.errors import RequestError, SourceError, StoreError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
@@ -110,6 +111,7 @@ class _Tally:
         self.on_progress(self.n)
 
 
+@check_arguments
 def make_catalog(
     scenes: Any,
     *,
@@ -142,10 +144,6 @@ def make_catalog(
         RequestError: ``kind`` is none of these, it holds no scene, or ``to`` is the name of another format.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
-    if kind not in get_args(SceneKind.__value__):
-        raise RequestError(
-            f"it is {kind!r}; write one of {', '.join(get_args(SceneKind.__value__))}", field="kind"
-        )
     _criteria({} if search is None else search)
     place = None if kind == "items" else _whole_place(kind, scenes)
     kept_place = without_query(scenes) if kind == "stac" else place
@@ -194,6 +192,7 @@ def refresh_catalog(
     return _made(origins, given=None, to=to, mode="refresh", settings=settings, on_progress=on_progress)
 
 
+@check_arguments
 def remove_scenes(
     *, to: str | os.PathLike[str], search: Mapping[str, Any], settings: Settings | None = None
 ) -> MadeCatalog:

@@ -6,6 +6,7 @@ from copy import replace
 from typing import Any
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import IN_PROCESS, place_text
 from pixel_gather.core.request.web_address import same_host_only
 from pixel_gather.core.scenes.search_criteria import MOST_SCENES, SearchCriteria
@@ -23,6 +24,7 @@ from pixel_gather.io.store.store_settings import StoreSettings
 __all__ = ["N_LISTINGS", "FoundScenes", "Item", "SearchCriteria", "found_scenes", "items_of_api", "search"]
 
 
+@check_arguments
 def search(  # noqa: PLR0913 # each option of the command has a name of its own here
     *,
     catalog: str | os.PathLike[str] | None = None,

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import MissingExtraError, RequestError
 from pixel_gather.core.extras import is_installed
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.chips.chip_batches import ChipBatches
 from pixel_gather.features.chips.opened_chips import OpenedChips
@@ -214,6 +215,7 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return _open_all(self.places, self.stores)
 
 
+@check_arguments
 def open_chips(
     cube: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

@@ -7,6 +7,7 @@ from typing import Any
 from pixel_gather.core.area import check_pair
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.window_request import rule_at
 from pixel_gather.features.drill.read_pixels import DrilledPixel
@@ -16,6 +17,7 @@ from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 
 
+@check_arguments
 def drill(
     sources: Any,
     *,
@@ -51,6 +53,7 @@ def drill(
     return run(read_all())
 
 
+@check_arguments
 async def drill_async(
     sources: Any,
     *,

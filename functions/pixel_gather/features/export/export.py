@@ -12,6 +12,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.band_meaning import true_colour
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.picture_style import PictureStyle
@@ -38,6 +39,7 @@ _PACKAGES: Final = {
 _SUFFIXES: Final = (*PICTURES, ".tif", ".nc", ".zarr", ".json", *_TABLES)
 
 
+@check_arguments
 def export(
     cube: str | os.PathLike[str],
     *,

@@ -16,6 +16,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
@@ -47,6 +48,7 @@ _LOOK_AGAIN_S: Final = 2.0
 """Pause between looks whether another append is done."""
 
 
+@check_arguments
 def gather(
     request: Mapping[str, Any] | GatherRequest,
     *,
@@ -85,6 +87,7 @@ def gather(
     )
 
 
+@check_arguments
 def make_plan(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
     """Plan a gather and estimate its price. Reads a few headers, no pixels. Errors as in `gather`.
 
@@ -94,6 +97,7 @@ def make_plan(request: Mapping[str, Any] | GatherRequest, *, settings: Settings 
     return run(make_plan_async(request, settings=settings))
 
 
+@check_arguments
 async def make_plan_async(
     request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
 ) -> CubePlan:
@@ -111,6 +115,7 @@ async def make_plan_async(
         )
 
 
+@check_arguments
 async def gather_async(
     request: Mapping[str, Any] | GatherRequest,
     *,

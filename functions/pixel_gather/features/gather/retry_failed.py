@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import Receipt
@@ -21,6 +22,7 @@ from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run
 
 
+@check_arguments
 def retry_failed(
     cube: str | os.PathLike[str],
     *,
@@ -47,6 +49,7 @@ def retry_failed(
     return run(retry_failed_async(cube, settings=settings, on_progress=on_progress))
 
 
+@check_arguments
 async def retry_failed_async(
     cube: str | os.PathLike[str],
     *,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.index.read_headers import IndexedSource, index_sources
@@ -56,6 +57,7 @@ class Indexed(Struct, frozen=True, kw_only=True):
         return self.n_sources - self.status_counts.get("ok", 0)
 
 
+@check_arguments
 def index(
     sources: Any,
     *,
@@ -80,6 +82,7 @@ def index(
     return run(index_async(sources, to=to, overview=overview, settings=settings, on_progress=on_progress))
 
 
+@check_arguments
 async def index_async(
     sources: Any,
     *,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import zarr
@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.results.member import PRESENCE, Member
 from pixel_gather.core.results.presence import Presence
 from pixel_gather.core.results.row_coordinates import Values
@@ -94,6 +95,7 @@ class JoinedMember(Struct, frozen=True, kw_only=True):
         return f"{show_place(self.place)}/rows.parquet"
 
 
+@check_arguments
 def join(
     cubes: Sequence[str | os.PathLike[str]],
     *,
@@ -128,11 +130,7 @@ def join(
         MissingExtraError: icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    # Is the request right? A copy is made in another way.
-    if mode not in get_args(JoinMode.__value__):
-        raise RequestError(f"it is {mode!r}; write new, add, replace or copy", field="mode")
-    if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise RequestError(f"it is {keep!r}; write a list of names", field="keep")
+    # A copy is made in another way.
     if mode == "copy":
         if keep:
             raise RequestError(
@@ -177,6 +175,7 @@ def join(
     return _describe_joined(href, members, reader=reader, groups=tuple(names), version=version)
 
 
+@check_arguments
 def open_joined(
     place: str | os.PathLike[str],
     version: str | int | datetime | None = None,
@@ -215,6 +214,7 @@ def open_joined(
     return found.drop_vars("presence")
 
 
+@check_arguments
 def joined_versions(
     place: str | os.PathLike[str], *, stores: StoreSettings | None = None
 ) -> list[JoinedVersion]:
@@ -222,6 +222,7 @@ def joined_versions(
     return open_repository(place, stores).history()
 
 
+@check_arguments
 def joined_members(
     place: str | os.PathLike[str],
     version: str | int | datetime | None = None,

@@ -4,11 +4,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import IN_PROCESS, place_text
 from pixel_gather.io.lists.listing import ListedObject, list_objects
 from pixel_gather.io.store.store_settings import StoreSettings
 
 
+@check_arguments
 def ls(
     prefix: str | os.PathLike[str],
     *,

@@ -11,6 +11,8 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
+from pixel_gather.core.request.check_arguments import check_arguments
+from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.choose_levels import KeptStatistics, NothingKept, RankedScene
@@ -41,6 +43,7 @@ type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 __all__ = ["RankedScene", "Ranking", "catalog_sources", "plan_ranking", "rank", "rank_async"]
 
 
+@check_arguments
 def rank(  # noqa: PLR0913 # each option of the command has a name of its own here
     sources: Any,
     *,
@@ -139,7 +142,9 @@ async def rank_async(
         with ExitStack() as stack:
             kept = None
             if statistics is not None:
-                kept = stack.enter_context(SqliteStatistics(statistics, inputs=asked.inputs_digest()))
+                kept = stack.enter_context(
+                    SqliteStatistics(place_text(statistics, "statistics"), inputs=asked.inputs_digest())
+                )
             scenes = list_scenes(job.table, asked)
             if kept is not None and check_kept:
                 await drop_replaced(

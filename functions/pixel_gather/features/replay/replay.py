@@ -15,6 +15,7 @@ from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import Again, plan_again
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
@@ -44,6 +45,7 @@ from pixel_gather.io.store.object_store import Objects
 type OnSource = Callable[[SourceDrift], None]
 
 
+@check_arguments
 def replay(
     place: str | os.PathLike[str],
     to: str | os.PathLike[str] | None = None,

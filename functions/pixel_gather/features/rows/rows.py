@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import Mask, NumberedTexts, select_rows
@@ -22,6 +23,7 @@ from pixel_gather.io.store.store_settings import StoreSettings
 _FIELD: Final = "where"
 
 
+@check_arguments
 def rows_where(
     cube: str | os.PathLike[str],
     where: str,
@@ -71,6 +73,7 @@ def rows_where(
     return np.flatnonzero(found if exist is None else found & exist)
 
 
+@check_arguments
 def presence(
     cube: str | os.PathLike[str],
     by: str,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pixel_gather.core.area import check_pair
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.given_fields import check_one_of
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
@@ -20,6 +21,7 @@ _MOST_BARS: Final = 60
 """Most characters of a sparkline."""
 
 
+@check_arguments
 def series(  # noqa: D417 # see `points`
     sources: Any,
     *,

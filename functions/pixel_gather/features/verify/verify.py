@@ -7,6 +7,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
@@ -24,6 +25,7 @@ class _Result(msgspec.Struct, frozen=True):
     table: str
 
 
+@check_arguments
 def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
     """Read a whole cube and compare it with its receipt: pixels, coordinates, metadata and files.
 
@@ -86,6 +88,7 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
     return f"{name}/{key_in_folder(result.table)}"
 
 
+@check_arguments
 def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
     """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 

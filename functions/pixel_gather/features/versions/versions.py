@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.plan.cube_version import CubeVersion, version_key
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.stores import FoundCube
 from pixel_gather.core.time_range import last_moment
 from pixel_gather.engine.base import find_finished_cube
@@ -35,6 +36,7 @@ _UNFINISHED_AGE_S: Final = 24 * 3600
 """A process may be stopped while it writes, and go on. After a day nobody is expected to."""
 
 
+@check_arguments
 def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> tuple[CubeVersion, ...]:
     """Return the versions of a cube, the first gather first.
 
@@ -49,6 +51,7 @@ def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = Non
     return _find_version(_growing(cube, stores)).versions
 
 
+@check_arguments
 def open_cube(
     cube: str | os.PathLike[str], version: int | str | None = None, *, stores: StoreSettings | None = None
 ) -> "xr.Dataset":
@@ -86,6 +89,7 @@ def open_cube(
         return open_foreign_dataset(VersionStore(store, root.content))
 
 
+@check_arguments
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:
     """Free the space of chunks that later appends have replaced. Their shards are written again.
 
@@ -109,6 +113,7 @@ def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
     return run(compacted())
 
 
+@check_arguments
 def forget(
     cube: str | os.PathLike[str], before: int | str, *, stores: StoreSettings | None = None
 ) -> tuple[CubeVersion, ...]:

@@ -25,6 +25,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError, why_no_cube
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
 from pixel_gather.in_process.places import open_existing
@@ -117,6 +118,7 @@ class ViewedCube:
         return f'<a href="{url}" target="_blank" rel="noopener">{url}</a>'
 
 
+@check_arguments
 def view(
     cube: str | os.PathLike[str],
     *,

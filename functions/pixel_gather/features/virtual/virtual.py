@@ -20,6 +20,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import plan_cube
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import chunk_rows
@@ -99,6 +100,7 @@ class Virtual:
         return open_virtual(self.place, self.version, stores=self.stores)
 
 
+@check_arguments
 def make_virtual(
     request: Mapping[str, Any] | GatherRequest,
     *,
@@ -153,6 +155,7 @@ def make_virtual(
     )
 
 
+@check_arguments
 def open_virtual(
     place: str | os.PathLike[str],
     version: str | int | datetime | None = None,

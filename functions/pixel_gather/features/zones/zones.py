@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.features.zones.zone_statistics import DEFAULT
 from pixel_gather.in_process.settings import Settings
@@ -12,6 +13,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 
 
+@check_arguments
 def zones(  # noqa: D417, PLR0913 # each option of the command has a name of its own here; see `points`
     features: Any,
     sources: Any,

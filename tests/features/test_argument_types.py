@@ -1,0 +1,121 @@
+"""Arguments of a wrong type are refused by their names, before anything is read or written."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pixel_gather
+from pixel_gather import RequestError, Settings, StoreSettings, open_table, points
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+TEXT: Any = "7"
+HREFS = [str(file) for file in FILES]
+PUBLIC = {
+    name: each
+    for name in sorted(dir(pixel_gather))
+    if not name.startswith("__") and inspect.isfunction(each := getattr(pixel_gather, name))
+}
+
+
+def plain_arguments() -> list[Any]:
+    """Return all arguments of all public functions that take settings, a function, or true and false."""
+    return [
+        pytest.param(function, argument.name, id=f"{name}-{argument.name}")
+        for name, function in PUBLIC.items()
+        for argument in inspect.signature(function).parameters.values()
+        if argument.name in ("settings", "stores", "style", "group", "glob", "regex")
+        or argument.name.startswith("on_")
+        or argument.annotation is bool
+    ]
+
+
+async def answer_of(answer: Any) -> Any:
+    """Return what an asynchronous function returns, or the first that it yields."""
+    if isinstance(answer, AsyncIterator):
+        return await anext(answer)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+@pytest.mark.parametrize("wrong", [{"region": "eu-central-1"}, 7, "no"], ids=["dict", "number", "text"])
+@pytest.mark.parametrize(("function", "name"), plain_arguments())
+def test_every_public_function_names_an_argument_of_a_wrong_type(
+    function: Callable[..., Any], name: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No place is there: the argument is refused before anybody looks."""
+    if isinstance(wrong, str) and name in ("group", "glob", "regex"):
+        wrong = 3.5
+    monkeypatch.chdir(tmp_path)
+    others = {
+        each.name: "nowhere"
+        for each in inspect.signature(function).parameters.values()
+        if each.default is inspect.Parameter.empty
+    }
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(answer_of(function(**others | {name: wrong})))
+
+    assert caught.value.field == name
+    assert "; write " in caught.value.message
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"settings": {"concurrency": 4}}, "settings: it is of type dict; write Settings(...)"),
+        ({"settings": StoreSettings()}, "settings: it is of type StoreSettings; write Settings(...)"),
+        ({"settings": Settings(stores=TEXT)}, "settings.stores: it is '7'; write StoreSettings(...)"),
+        (
+            {"settings": Settings(stores=StoreSettings(max_retries=TEXT))},
+            "settings.stores.max_retries: it is '7'; write a whole number",
+        ),
+        (
+            {"settings": Settings(source_timeout_s=TEXT)},
+            "settings.source_timeout_s: it is '7'; write a number",
+        ),
+        ({"raw": "no"}, "raw: it is 'no'; write True or False"),
+        ({"square": "3"}, "square: it is '3'; write a whole number"),
+        ({"by": 7}, "by: it is 7; write text or a list of texts"),
+        ({"by": ["b1", 2]}, "by: it is ['b1', 2]; write text or a list of texts"),
+        ({"by": {"b1": 1}}, "by: it is of type dict; write text or a list of texts"),
+    ],
+)
+def test_the_message_says_what_to_write(arguments: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """Fields of settings are checked as well."""
+    with pytest.raises(RequestError) as caught:
+        points([{"lon": -30, "lat": 0}], HREFS, to=tmp_path / "table.parquet", **arguments)
+
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("word", ["newest", 7])
+def test_a_word_of_a_list_is_checked(word: Any) -> None:
+    """A search once took any word, and kept all."""
+    with pytest.raises(RequestError, match=f"duplicates: it is {word!r}; write latest, all or fail"):
+        pixel_gather.search(catalog="catalog.parquet", duplicates=word)
+
+
+def test_values_of_numpy_are_numbers_and_truths(tmp_path: Path) -> None:
+    """They come out of arrays and data frames."""
+    table = tmp_path / "table.parquet"
+    made = points([{"lon": -30, "lat": 0}], HREFS, to=table, square=np.int64(3), raw=np.bool_(True))  # type: ignore[arg-type] # noqa: FBT003
+
+    assert made.n_lines == len(HREFS)
+
+
+def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:
+    """The message is ours, not that of pyarrow."""
+    table = tmp_path / "table.parquet"
+    points([{"lon": -30, "lat": 0}], HREFS, to=table)
+
+    with pytest.raises(RequestError, match="columns: there is no column nir; there are id, time, "):
+        open_table(table, columns=["id", "nir"])
+    with pytest.raises(RequestError, match="ids: the ids of this table are of type int64; write such ids"):
+        open_table(table, ids=["a"])
+    assert len(open_table(table, ids=np.array([1]).tolist(), columns=("id",))) == len(HREFS)
