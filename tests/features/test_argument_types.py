@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import pixel_gather
@@ -107,6 +109,48 @@ def test_values_of_numpy_are_numbers_and_truths(tmp_path: Path) -> None:
     made = points([{"lon": -30, "lat": 0}], HREFS, to=table, square=np.int64(3), raw=np.bool_(True))  # type: ignore[arg-type] # noqa: FBT003
 
     assert made.n_lines == len(HREFS)
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        np.array(HREFS),
+        np.array(FILES, dtype=object),
+        pd.Series(HREFS),
+        pd.Index(HREFS),
+        pa.chunked_array([HREFS]),
+        FILES,
+        (file for file in FILES),
+        map(str, FILES),
+        ({"href": href} for href in HREFS),
+        dict.fromkeys(HREFS).keys(),
+        {"hrefs": np.array(HREFS)},
+        {"hrefs": pd.Series(HREFS)},
+        {"hrefs": (file for file in HREFS)},
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_sources_are_any_list(sources: Any) -> None:
+    """Of NumPy, pandas and Arrow, of paths, and what is made while it is read."""
+    assert len(pixel_gather.drill(sources, pixel=(3, 4))) == len(HREFS)
+
+
+def test_items_as_sources_are_told_from_rows(tmp_path: Path) -> None:
+    """What a search finds is a plausible list, but bands are not named."""
+    catalog = tmp_path / "catalog.parquet"
+    pixel_gather.make_catalog({"hrefs": HREFS, "time": "_%Y-%m"}, kind="sources", to=catalog)
+    found = pixel_gather.search(catalog=catalog, duplicates="all")
+
+    for sources in (found, list(found)):
+        with pytest.raises(RequestError, match=r'sources: it holds STAC items; write \{"stac": {"items": '):
+            pixel_gather.drill(sources, pixel=(3, 4))
+
+
+def test_windows_are_arrays_too() -> None:
+    """As ``total_bounds`` of geopandas is one."""
+    window = {"bbox": np.array([-30.0, -10, -20, 10])}
+
+    assert pixel_gather.make_plan({"sources": HREFS, "window": window}).n_sources == len(HREFS)
 
 
 def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:

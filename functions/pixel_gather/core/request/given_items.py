@@ -9,6 +9,13 @@ from typing import Any, Final
 _DIGEST: Final = "sha256"
 
 
+def are_items(given: Any) -> bool:
+    """Return whether it looks like STAC items: a list of them, or one object that holds them."""
+    first = given[0] if isinstance(given, list | tuple) and given else given
+    is_object = hasattr(first, "to_dict") and not hasattr(first, "columns")  # data frames have both
+    return is_object or (isinstance(first, Mapping) and ("stac_version" in first or "features" in first))
+
+
 def plain_items(given: Any) -> Any:
     """Return items as dicts, or the address of a file of items.
 

@@ -21,7 +21,8 @@ def is_table(given: Any) -> bool:
     """Return whether it is a table: of pandas, of Arrow, or a sequence of dicts."""
     if isinstance(given, list | tuple):
         return bool(given) and isinstance(given[0], Mapping)
-    return hasattr(given, "__len__") and (is_data_frame(given) or hasattr(given, "__arrow_c_stream__"))
+    has_columns = hasattr(given, "__len__") and hasattr(given, "columns")  # a series has none
+    return has_columns and (is_data_frame(given) or hasattr(given, "__arrow_c_stream__"))
 
 
 def is_data_frame(given: Any) -> bool:

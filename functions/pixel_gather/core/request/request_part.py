@@ -21,6 +21,12 @@ class RequestPart(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, given: Any) -> Any:
+        """Take an array of NumPy or a series of pandas as the list that it stands for."""
+        return plain_list(given)
+
     @field_validator("*")
     @classmethod
     def _is_text(cls, given: Any) -> Any:
@@ -43,6 +49,16 @@ def exactly_one(model: BaseModel, names: tuple[str, ...]) -> None:
 def as_text(value: Any) -> Any:
     """Return a path as text and any other value unchanged."""
     return fspath(value) if isinstance(value, PathLike) else value
+
+
+def plain_list(given: Any) -> Any:
+    """Return an array of NumPy, Arrow or polars, or a series of pandas, as a list of Python's values.
+
+    Any other value is returned unchanged.
+    """
+    names = () if hasattr(given, "columns") else ("tolist", "to_list", "to_pylist")
+    to_list = next((getattr(given, name) for name in names if hasattr(given, name)), lambda: given)
+    return to_list()
 
 
 def may_be_path(name: str) -> Any:

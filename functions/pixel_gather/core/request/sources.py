@@ -1,7 +1,7 @@
 """Which files a request reads. `Sources` is its field ``sources``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, KeysView, Mapping, ValuesView
 from os import PathLike
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -17,9 +17,16 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 
-from pixel_gather.core.request.given_items import items_in_request, plain_items
+from pixel_gather.core.request.given_items import are_items, items_in_request, plain_items
 from pixel_gather.core.request.given_rows import GivenTable, given_table, is_table, table_in_request
-from pixel_gather.core.request.request_part import Coordinate, RequestPart, as_text, exactly_one, may_be_path
+from pixel_gather.core.request.request_part import (
+    Coordinate,
+    RequestPart,
+    as_text,
+    exactly_one,
+    may_be_path,
+    plain_list,
+)
 from pixel_gather.core.request.wrong_values import show_value
 
 SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
@@ -227,13 +234,18 @@ class Sources(RequestPart):
         """Accept a plain text as a list file, an array as hrefs, and a table. Paths count as text."""
         if isinstance(given, str | PathLike):
             return {"list": as_text(given)}
+        given = plain_list(given)
+        if isinstance(given, Iterator | KeysView | ValuesView):
+            given = list(given)
+        if are_items(given):
+            raise ValueError('it holds STAC items; write {"stac": {"items": ..., "assets": ["red"]}}')
         if is_table(given):
             return {"rows": given}
         if isinstance(given, list | tuple):
             return {"hrefs": [as_text(each) for each in given]}
         if isinstance(given, Mapping):
             each = {name: as_text(value) for name, value in given.items()}
-            if isinstance(hrefs := each.get("hrefs"), list | tuple):
+            if isinstance(hrefs := plain_list(each.get("hrefs")), list | tuple):
                 each["hrefs"] = [as_text(href) for href in hrefs]
             return each
         if isinstance(given, cls):
