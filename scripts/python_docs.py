@@ -61,6 +61,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
         *map(_argument_text, given.args, [*required, *given.defaults]),
         *(["*"] if given.kwonlyargs else []),
         *map(_argument_text, given.kwonlyargs, given.kw_defaults),
+        *([f"**{ast.unparse(given.kwarg)}"] if given.kwarg else []),
     ]
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     returned = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"

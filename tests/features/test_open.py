@@ -108,6 +108,45 @@ def test_engine_opens_joined_and_virtual_cubes(valley: str, tmp_path: Path) -> N
         xr.testing.assert_identical(found, opened(tmp_path / f"{place}.icechunk"))
 
 
+@pytest.mark.parametrize("kind", ["plain", "joined", "virtual"])
+def test_arguments_of_xarray_say_how_values_are_decoded(valley: str, kind: str, tmp_path: Path) -> None:
+    """Those of its other engines are refused by name, and with what to write instead."""
+    place = Path(valley)
+    opened: Any = open_cube
+    if kind != "plain":
+        place = tmp_path / "references.icechunk"
+        opened = open_joined if kind == "joined" else open_virtual
+    if kind == "joined":
+        join([valley], to=place)
+    if kind == "virtual":
+        sources = str(Path(valley).parent / "sources.csv")
+        make_virtual({"sources": sources, "window": {"pixels": [0, 0, SIDE, SIDE]}}, to=place)
+
+    decoded = xr.open_dataset(place, engine=ENGINE)
+    stored = xr.open_dataset(place, engine=ENGINE, mask_and_scale=False)
+    plain = xr.open_dataset(place, engine=ENGINE, decode_cf=False)
+
+    assert decoded["red"].dtype.kind == "f"
+    assert decoded["time"].dtype.kind == "M"
+    assert stored["red"].dtype == plain["red"].dtype == np.uint16
+    assert stored["time"].dtype.kind == "M"
+    assert plain["time"].dtype.kind != "M"
+    np.testing.assert_array_equal(stored["red"], plain["red"])
+    xr.testing.assert_identical(opened(place, mask_and_scale=False), stored)
+    assert opened(place, decode_cf=False)["red"].dtype == np.uint16
+    with pytest.raises(RequestError, match=r"storage_options: there is no such argument; .* stores=Store"):
+        xr.open_dataset(place, engine=ENGINE, storage_options={"anon": True})
+
+
+def test_former_versions_are_decoded_in_the_same_way(grown: Path) -> None:
+    """Their metadata are read from another file."""
+    decoded, stored = open_cube(grown, 1), open_cube(grown, 1, mask_and_scale=False)
+
+    assert "_FillValue" not in decoded["band_1"].attrs
+    assert "_FillValue" in stored["band_1"].attrs
+    assert stored.sizes["source"] == 1
+
+
 @pytest.fixture(scope="module")
 def grown_valley(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a cube without shards whose last row was put into a chunk with others."""

@@ -182,6 +182,7 @@ def open_joined(
     *,
     group: str | None = None,
     stores: StoreSettings | None = None,
+    **decoding: Any,
 ) -> "xr.Dataset":
     """Open joined cubes with xarray. Pixels are read when they are used.
 
@@ -195,6 +196,8 @@ def open_joined(
             for the latest.
         group: Name of the group, where cubes of several kinds are joined.
         stores: How to access S3.
+        decoding: Arguments of xarray that say how values are decoded: ``mask_and_scale=False`` gives them as
+            they are stored.
 
     Raises:
         RequestError: There is no such version or group, there are several groups and none is named, or a
@@ -208,7 +211,7 @@ def open_joined(
     joined = choose_group(read_groups(store), group)
     store.refuse(joined.changed_shards())
     with errors_of_cube(str(place)):
-        whole = open_foreign_dataset(store, joined.name)
+        whole = open_foreign_dataset(store, decoding, joined.name)
     there = joined.presence
     found = whole if there.all() else whole.isel({joined.dim: np.flatnonzero(there)})
     return found.drop_vars("presence")

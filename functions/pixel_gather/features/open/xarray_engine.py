@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, override
 
@@ -16,6 +16,7 @@ from pixel_gather.features.join.join import open_joined
 from pixel_gather.features.versions.versions import open_cube
 from pixel_gather.features.virtual.virtual import open_virtual
 from pixel_gather.in_process.joined_places import is_joined, refuse_choice
+from pixel_gather.io.cube.bounded_codecs import DECODERS
 from pixel_gather.io.store.store_settings import StoreSettings
 
 
@@ -24,6 +25,9 @@ class PixelGatherEngine(BackendEntrypoint):
 
     description: ClassVar[str] = "Cubes of Pixel Gather, as they are or as they were"
     url: ClassVar[str] = ""
+    open_dataset_parameters: ClassVar[tuple[str, ...]] = (
+        "filename_or_obj", "drop_variables", "at", "group", "stores", *DECODERS,
+    )  # fmt: skip
 
     @override
     def open_dataset(
@@ -34,6 +38,7 @@ class PixelGatherEngine(BackendEntrypoint):
         at: int | str | datetime | None = None,
         group: str | None = None,
         stores: StoreSettings | None = None,
+        **decoding: Any,
     ) -> xr.Dataset:
         """Open what is at a place. Pixels are read when they are used.
 
@@ -44,9 +49,10 @@ class PixelGatherEngine(BackendEntrypoint):
             at: The version: a number, or a time in UTC. None for the present one.
             group: Name of the group, if joined cubes have several.
             stores: How to access S3.
+            decoding: Arguments of xarray, such as ``mask_and_scale``. Those of its other engines are refused.
         """
         place: str | os.PathLike[str] = filename_or_obj
-        found = _opened(place, at, group, stores)
+        found = _opened(place, at, group, stores, decoding)
         left_out = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
         return found.drop_vars(left_out, errors="ignore")
 
@@ -61,14 +67,15 @@ def _opened(
     at: int | str | datetime | None,
     group: str | None,
     stores: StoreSettings | None,
+    decoding: Mapping[str, Any],
 ) -> xr.Dataset:
     if not is_joined(place, stores=stores):
         refuse_choice(group, None)
-        return open_cube(place, at.isoformat() if isinstance(at, datetime) else at, stores=stores)
+        return open_cube(place, at.isoformat() if isinstance(at, datetime) else at, stores=stores, **decoding)
     if group is None:
         try:
-            return open_virtual(place, at, stores=stores)
+            return open_virtual(place, at, stores=stores, **decoding)
         except RequestError as error:
             if error.field != "place":  # joined cubes are there
                 raise
-    return open_joined(place, at, group=group, stores=stores)
+    return open_joined(place, at, group=group, stores=stores, **decoding)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from operator import index
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from msgspec import Struct
 
@@ -53,7 +53,11 @@ def versions(cube: str | os.PathLike[str], *, stores: StoreSettings | None = Non
 
 @check_arguments
 def open_cube(
-    cube: str | os.PathLike[str], version: int | str | None = None, *, stores: StoreSettings | None = None
+    cube: str | os.PathLike[str],
+    version: int | str | None = None,
+    *,
+    stores: StoreSettings | None = None,
+    **decoding: Any,
 ) -> "xr.Dataset":
     """Open a cube with xarray, as it is or as it was. Pixels are read when they are used.
 
@@ -63,6 +67,8 @@ def open_cube(
             the last version that was committed by then, and a date for the last one of that day or before.
             None for the present version.
         stores: How to access S3.
+        decoding: Arguments of xarray that say how values are decoded: ``mask_and_scale=False`` gives them as
+            they are stored.
 
     Raises:
         RequestError: There is no such version, it was forgotten, or there is no complete cube.
@@ -81,12 +87,12 @@ def open_cube(
     store = ObjectStore(growing.store, read_only=True)
     if number == found.version:
         with errors_of_cube(growing.place):
-            return open_foreign_dataset(store)
+            return open_foreign_dataset(store, decoding)
     root = run(growing.read_object(version_key(number)))
     if root is None:
         raise RequestError(f"version {number} was forgotten", field=_FIELD)
     with errors_of_cube(growing.place):
-        return open_foreign_dataset(VersionStore(store, root.content))
+        return open_foreign_dataset(VersionStore(store, root.content), decoding)
 
 
 @check_arguments

@@ -161,6 +161,7 @@ def open_virtual(
     version: str | int | datetime | None = None,
     *,
     stores: StoreSettings | None = None,
+    **decoding: Any,
 ) -> "xr.Dataset":
     """Open a virtual cube with xarray. Tiles are read from the sources when they are used.
 
@@ -171,6 +172,8 @@ def open_virtual(
         version: A number, an id, or a time: the latest version of that time, or of the end of a date. None
             for the latest.
         stores: How to access S3.
+        decoding: Arguments of xarray that say how values are decoded: ``mask_and_scale=False`` gives them as
+            they are stored.
 
     Raises:
         RequestError: There is no such version, or joined cubes are there.
@@ -180,7 +183,7 @@ def open_virtual(
     """
     store = open_repository(place, stores).at(version, changed=_CHANGED)
     with errors_of_cube(str(place)):
-        found = open_foreign_dataset(store)
+        found = open_foreign_dataset(store, decoding)
     if "status" not in found.variables:
         raise RequestError("joined cubes are there: open them by open_joined", field="place")
     with errors_of_cube(str(place)):

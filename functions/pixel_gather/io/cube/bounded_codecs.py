@@ -22,6 +22,7 @@ from zarr.core.buffer import Buffer, NDBuffer
 from zarr.core.group import ConsolidatedMetadata, GroupMetadata
 from zarr.storage import ObjectStore
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.io.cube.tile_codecs import register_codecs
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import Store
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 LARGEST_CHUNK_NBYTES: Final = 256 << 20
 """No tile of a source is larger, and no chunk of a gather."""
+
+DECODERS: Final = (
+    "mask_and_scale", "decode_times", "decode_timedelta", "use_cftime", "concat_characters", "decode_coords",
+)  # fmt: skip
+"""Arguments of xarray that say how values are decoded."""
 
 _BLOSC_NBYTES_AT: Final = 4
 _TEXT_NBYTES: Final = 8
@@ -166,24 +172,32 @@ def open_foreign_group(store: Store, *, is_consolidated: bool = True) -> zarr.Gr
     return group
 
 
-def open_foreign_dataset(store: ZarrStore, group: str = "") -> "xr.Dataset":
+def open_foreign_dataset(store: ZarrStore, decoding: Mapping[str, Any], group: str = "") -> "xr.Dataset":
     """Open a group whose files anybody may have written with xarray.
 
     Raises:
+        RequestError: ``decoding`` has an argument that is none of `DECODERS`.
         FileNotFoundError: There is no group.
         ValueError: As `open_foreign_group`. Pixels that unpack to too much raise it when they are read.
     """
     import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
+    if unknown := decoding.keys() - {*DECODERS, "decode_cf"}:
+        raise RequestError(
+            f"there is no such argument; of xarray's, decode_cf, {', '.join(DECODERS)} are taken, and "
+            "stores=StoreSettings(...) says how buckets are reached",
+            field=min(unknown),
+        )
     with with_bounded_codecs():
         arrays = zarr.open_group(store, path=group, mode="r")
         for name, each in arrays.arrays():
             _check(name, each.metadata)
         is_consolidated = arrays.metadata.consolidated_metadata is not None
-        found: xr.Dataset = xr.open_zarr(store, group=group or None, consolidated=is_consolidated)
+        asked: Any = {"group": group or None, "consolidated": is_consolidated, **decoding}
+        found: xr.Dataset = xr.open_zarr(store, **asked)
         # where dask is installed, coordinates would be chunked, too, and xarray groups by none of them
         if any(each.chunks is not None for each in found.coords.values()):
-            plain = xr.open_zarr(store, group=group or None, consolidated=is_consolidated, chunks=None)
+            plain = xr.open_zarr(store, **asked, chunks=None)
             found = found.assign_coords({name: each.variable for name, each in plain.coords.items()})
     return found
 
