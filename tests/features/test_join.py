@@ -117,6 +117,15 @@ def test_icechunk_and_zarr_read_it_without_pixel_gather(cubes: list[Path], joine
     np.testing.assert_array_equal(group["band_1"][:][there], together(cubes[:3], "band_1"))
 
 
+@pytest.mark.parametrize("mode", ["new", "add", "copy"])
+def test_no_cube_is_joined_into_its_own_folder(cubes: list[Path], mode: Any) -> None:
+    """The cube would have files that no gather has written."""
+    for to in (cubes[1] / "all.icechunk", cubes[1] / "red" / "all.icechunk"):
+        with pytest.raises(RequestError, match=f"to: it lies in the cube {cubes[1]}; write another place"):
+            join(cubes[:2], to=to, mode=mode)
+        assert not to.exists()
+
+
 @pytest.mark.parametrize("keep", ["cloud", 7])
 def test_names_to_keep_are_a_list(cubes: list[Path], tmp_path: Path, keep: Any) -> None:
     """A text would be taken for a list of letters."""

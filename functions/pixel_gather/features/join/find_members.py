@@ -14,6 +14,7 @@ from pixel_gather.core.request.href_policy import (
     with_home,
     without_dots,
 )
+from pixel_gather.in_process.places import show_place
 from pixel_gather.io.store.listed import root_folders
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_error_status import errors_of_store
@@ -22,15 +23,16 @@ from pixel_gather.io.store.store_settings import StoreSettings
 _FIELD: Final = "cubes"
 
 
-def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSettings) -> list[str]:
+def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSettings, *, to: str) -> list[str]:
     """Return the hrefs of cubes. Those of one pattern are in the order of their names.
 
     Args:
         cubes: Folders, ``s3://bucket/prefix``, or patterns whose last part has ``*`` or ``?``.
         settings: How to access S3.
+        to: The href of the place where they are joined.
 
     Raises:
-        RequestError: A pattern names no cube, or a cube is named twice.
+        RequestError: A pattern names no cube, a cube is named twice, or ``to`` lies in one of them.
         StoreError: A bucket cannot be listed.
     """
     if isinstance(cubes, str) or not isinstance(cubes, Iterable):
@@ -49,6 +51,8 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
     for href in found:
         if href in seen:
             raise RequestError(f"{href} is named twice", field=_FIELD)
+        if to.startswith(f"{href}/"):
+            raise RequestError(f"it lies in the cube {show_place(href)}; write another place", field="to")
         seen.add(href)
     return found
 

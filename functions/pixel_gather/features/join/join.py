@@ -142,7 +142,7 @@ def join(
     settings = stores or StoreSettings()
     # Read the members, with what must fit the cubes that are joined there.
     href = check_place(to)
-    places = find_members(cubes, settings)
+    places = find_members(cubes, settings, to=href)
     if mode == "add":
         repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
         there = read_groups(repository.at(None))
@@ -326,7 +326,7 @@ def _copy(
 ) -> Joined:
     reader = MemberReader(settings or StoreSettings())
     href = check_place(to)
-    places = find_members(cubes, reader.settings)
+    places = find_members(cubes, reader.settings, to=href)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))
     return _describe_joined(href, members, reader=reader, groups=(), version=None)
