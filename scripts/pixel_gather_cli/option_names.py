@@ -19,6 +19,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
+    "place": ("cube",),
     "search": ("remove",),
     "sources": ("list_file", "prefix", "stac", "items", "catalog"),
     "table": ("windows",),

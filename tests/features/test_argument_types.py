@@ -96,6 +96,33 @@ def test_the_message_says_what_to_write(arguments: dict[str, Any], said: str, tm
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize("place", [7, "https://example.org/cube.zarr", "s3://UPPER/cube"])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        pytest.param(function, name, id=each)
+        for each, function in PUBLIC.items()
+        for name in ("cube", "place")
+        if name in inspect.signature(function).parameters
+    ],
+)
+def test_a_wrong_place_is_named_as_the_function_names_it(
+    function: Callable[..., Any], name: str, place: object
+) -> None:
+    """Some functions take a ``cube``, and others a ``place``."""
+    right = {"where": "x > 1", "to": "x.csv"}
+    others = {
+        each.name: right.get(each.name, "x")
+        for each in inspect.signature(function).parameters.values()
+        if each.default is inspect.Parameter.empty and each.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(answer_of(function(**others | {name: place})))
+
+    assert caught.value.field == name
+
+
 @pytest.mark.parametrize("word", ["newest", 7])
 def test_a_word_of_a_list_is_checked(word: Any) -> None:
     """A search once took any word, and kept all."""

@@ -374,17 +374,17 @@ def test_files_on_the_web_and_signed_addresses_are_refused(tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
-    """Each message names what opens the other."""
+    """Each message names what opens the other, and the argument as its function does."""
     path = write(tmp_path / "a.tif", 0)
     make_virtual({"sources": [str(path)], "window": {"pixels": WINDOW}}, to=tmp_path / "virtual")
     gather_member(tmp_path / "a.zarr", n_rows=2, folder=tmp_path)
     join([tmp_path / "a.zarr"], to=tmp_path / "joined")
 
-    with pytest.raises(RequestError, match="open it by open_virtual"):
+    with pytest.raises(RequestError, match=r"^place: a virtual cube .* open it by open_virtual"):
         open_joined(tmp_path / "virtual")
-    with pytest.raises(RequestError, match="open it by open_virtual"):
+    with pytest.raises(RequestError, match=r"^cube: a virtual cube .* open it by open_virtual"):
         rows_where(tmp_path / "virtual", "status == 0")
-    with pytest.raises(RequestError, match="open them by open_joined"):
+    with pytest.raises(RequestError, match=r"^place: joined cubes .* open them by open_joined"):
         open_virtual(tmp_path / "joined")
 
 
@@ -398,9 +398,11 @@ def test_what_needs_one_plain_cube_says_so(tmp_path: Path) -> None:
 
     for place in (tmp_path / "virtual", tmp_path / "joined"):
         said = f"{place} is a joined or a virtual cube, which cannot be "
-        with pytest.raises(RequestError, match=f"{said}exported: open it by open_virtual"):
+        with pytest.raises(RequestError, match=f"^cube: {said}exported: open it by open_virtual"):
             export(place, to=tmp_path / "rows.csv")
-        with pytest.raises(RequestError, match=f"{said}verified: .* A virtual cube has only references"):
+        with pytest.raises(
+            RequestError, match=f"^place: {said}verified: .* A virtual cube has only references"
+        ):
             verify(place)
         with pytest.raises(RequestError, match=f"{said}replayed: make a virtual cube again from its list"):
             replay(place)

@@ -12,6 +12,10 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.wrong_values import show_value
 
+_CUBE: Final = "cube"
+_PLACE: Final = "place"
+"""What some functions call the argument that errors name ``cube``."""
+
 type _Kind = tuple[Callable[[Any], bool], str]
 """Tells whether a value is of a kind, and what to write."""
 
@@ -21,6 +25,7 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
     Numbers, texts, true and false, words of a list, lists of texts, functions and settings are checked here.
     Any other argument, such as a place or a box, is checked where it is used: there it has words of its own.
+    An error names the argument as this function does.
     """
 
     @wraps(function)
@@ -29,7 +34,12 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         by_place: Any = [_checked(each, kinds[name], name) for name, each in zip(kinds, args, strict=False)]
         by_name: Any = {name: _checked(each, kinds.get(name), name) for name, each in kwargs.items()}
         too_many: Any = args[len(kinds) :]  # Python says so
-        return function(*by_place, *too_many, **by_name)
+        try:
+            return function(*by_place, *too_many, **by_name)
+        except RequestError as error:
+            if error.field != _CUBE or _CUBE in kinds or _PLACE not in kinds:
+                raise
+            raise RequestError(error.message, field=_PLACE) from error
 
     return inspect.markcoroutinefunction(checked) if inspect.iscoroutinefunction(function) else checked
 

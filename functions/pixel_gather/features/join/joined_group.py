@@ -116,7 +116,7 @@ def read_groups(store: ZarrStore, names: Sequence[str] | None = None) -> list[Jo
     root = zarr.open_group(store, mode="r" if store.read_only else "r+", use_consolidated=False)
     if "groups" not in root.attrs:
         raise RequestError(
-            "a virtual cube is there, which refers to files: open it by open_virtual", field="place"
+            "a virtual cube is there, which refers to files: open it by open_virtual", field="cube"
         )
     if names is None:
         names = [str(each) for each in root.attrs["groups"]]  # type: ignore[union-attr] # a list of texts

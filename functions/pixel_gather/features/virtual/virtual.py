@@ -185,7 +185,7 @@ def open_virtual(
     with errors_of_cube(str(place)):
         found = open_foreign_dataset(store, decoding)
     if "status" not in found.variables:
-        raise RequestError("joined cubes are there: open them by open_joined", field="place")
+        raise RequestError("joined cubes are there: open them by open_joined", field="cube")
     with errors_of_cube(str(place)):
         root = zarr.open_group(store, mode="r", use_consolidated=False)
         store.refuse(changed_rows(root, gather_of(root.attrs)["report"]["measurements"]))
