@@ -56,6 +56,28 @@ def test_a_place_of_a_wrong_type_is_refused_by_its_field(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        pixel_gather.open_cube,
+        pixel_gather.verify,
+        pixel_gather.open_joined,
+        lambda place: pixel_gather.export(place, to="x.csv"),
+    ],
+)
+def test_a_cube_on_a_web_server_is_opened_by_xarray(call: Callable[[Any], Any]) -> None:
+    """The address in the bucket is named, where the host tells it."""
+    said = (
+        r"it is not read from web servers; write s3://maps/rain\.zarr, or open it by xarray\.open_zarr with"
+    )
+    with pytest.raises(RequestError, match=said):
+        call("https://maps.s3.eu-central-1.amazonaws.com/rain.zarr")
+    with pytest.raises(RequestError, match=r"^catalog: it is not read from web servers; write s3://[^,]+$"):
+        pixel_gather.search(catalog="https://example.org/catalog.parquet")
+    with pytest.raises(RequestError, match=r"^cube: nothing is written to web servers"):
+        pixel_gather.compact("https://example.org/rain.zarr")
+
+
 def test_one_place_where_several_are_wanted_is_refused(tmp_path: Path) -> None:
     """Its characters are no places."""
     with pytest.raises(RequestError, match="cubes: write a list of places"):

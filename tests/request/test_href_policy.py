@@ -260,6 +260,9 @@ def test_check_href_keeps_keys(root: str, path: str) -> None:
     [
         ("https://storage.googleapis.com/bucket/a/b", "gs://bucket/a/b"),
         ("https://acc.blob.core.windows.net/box/a/b", "abfs://box@acc.dfs.core.windows.net/a/b"),
+        ("https://bucket.s3.eu-central-1.amazonaws.com/a/b", "s3://bucket/a/b"),
+        ("https://my.bucket.s3.amazonaws.com/a", "s3://my.bucket/a"),
+        ("https://s3-us-west-2.amazonaws.com/bucket/a/b", "s3://bucket/a/b"),
         ("https://example.org/a/b", "s3://bucket/folder/"),
     ],
 )

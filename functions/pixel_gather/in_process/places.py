@@ -19,22 +19,26 @@ from pixel_gather.core.request.href_policy import (
 from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 
+_BY_XARRAY: Final = ", or open it by xarray.open_zarr with fsspec and aiohttp"
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 
 
-def check_place(to: str | os.PathLike[str], *, field: str = "to") -> str:
+def check_place(to: str | os.PathLike[str], *, field: str = "to", is_read: bool = False) -> str:
     """Return the href of a folder. ``~/`` is the user's home, and ``.`` the folder where we are.
 
     Args:
         to: A folder, or ``s3://bucket/prefix``.
         field: What an error names.
+        is_read: Whether what is there is only read.
     """
     to = without_dots(with_home(place_text(to, field)))
     policy = HrefPolicy(schemes=_PLACES, base=str(Path.cwd()))
     try:
         if to.startswith(("https://", "http://")):
             there = bucket_address(check_href(to, policy=IN_PROCESS))
-            raise ValueError(f"nothing is written to web servers; write {there}")  # noqa: TRY301 # as check_href
+            refused = "it is not read from web servers" if is_read else "nothing is written to web servers"
+            advice = _BY_XARRAY if is_read and field == "cube" else ""
+            raise ValueError(f"{refused}; write {there}{advice}")  # noqa: TRY301 # as check_href
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field=field) from error
@@ -63,7 +67,7 @@ def open_existing(
         RequestError: The place is neither a local folder nor in a bucket.
         StoreError: The folder is missing, or takes no files.
     """
-    href = check_place(cube, field="cube")
+    href = check_place(cube, field="cube", is_read=not to_write)
     place = show_place(href)
     if "://" not in place and not Path(place).is_dir():
         aws = "; of a gather on AWS, write the cube's address, s3://..., which pixel-gather status ID prints"

@@ -92,7 +92,8 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
 def _check_href(place: str) -> str:
     """Return the href of a bucket's folder, or of one of this machine, however its path is written."""
     try:
-        return check_place(place if "://" in place else str(Path(place).expanduser().resolve()))
+        whole = place if "://" in place else str(Path(place).expanduser().resolve())
+        return check_place(whole, field="cube", is_read=True)
     except RequestError as error:
         raise RequestError(
             f"a cube cannot be at this address: {error.__cause__ or error}", field=place

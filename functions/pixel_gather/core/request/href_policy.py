@@ -38,6 +38,7 @@ _OTHER_SPELLINGS: Final = {
 }
 _STORE_NAMES: Final = {"s3": "an S3 bucket", "gs": "a bucket of Google's"}
 _GOOGLE: Final = "storage.googleapis.com"
+_AMAZON: Final = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com")
 _BLOB_HOST: Final = ".blob.core.windows.net"
 
 _WRITE: Final = "write s3://bucket/key, gs://bucket/key, az://container/key or https://host/path"
@@ -254,6 +255,8 @@ def bucket_address(href: str) -> str:
         return f"gs://{bucket}/{key}"
     if host.endswith(_BLOB_HOST) and bucket:
         return f"abfs://{bucket}@{host.removesuffix(_BLOB_HOST)}.dfs.core.windows.net/{key}"
+    if match := _AMAZON.fullmatch(host):
+        return f"s3://{match[1]}/{path}" if match[1] else f"s3://{path}"
     return "s3://bucket/folder/"
 
 

@@ -112,7 +112,9 @@ def found_scenes(
     else:
         assert catalog is not None  # noqa: S101 # checked above
         place = place_text(catalog, "catalog")
-        store, key = opened_folder(check_place(place, field="catalog"), stores or StoreSettings())
+        store, key = opened_folder(
+            check_place(place, field="catalog", is_read=True), stores or StoreSettings()
+        )
         found = run(catalog_scenes(wanted, store, key, place=place))
     found = with_latest(found, duplicates, by=duplicates_by)
     if not expand:

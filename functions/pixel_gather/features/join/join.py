@@ -295,7 +295,7 @@ def _first_member(joined: JoinedGroup, stores: StoreSettings | None) -> Files | 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
     """Return the repository at a place. Errors as in `open_joined`."""
-    href = check_place(place, field="cube")
+    href = check_place(place, field="cube", is_read=True)
     return Repository.open(href, show_place(href), stores or StoreSettings())
 
 
