@@ -16,6 +16,9 @@ _CUBE: Final = "cube"
 _PLACE: Final = "place"
 """What some functions call the argument that errors name ``cube``."""
 
+_SAY_MORE: Final = (("by", str), ("crs", str | None))
+"""Texts that are checked where they are used: there the message has an example."""
+
 type _Kind = tuple[Callable[[Any], bool], str]
 """Tells whether a value is of a kind, and what to write."""
 
@@ -66,7 +69,10 @@ def _kinds_of(described: Any) -> Mapping[str, _Kind | None]:
     if isinstance(described, type):
         return {name: _kind_of(each) for name, each in get_type_hints(described).items()}
     parameters = inspect.signature(described).parameters.values()
-    return {each.name: _kind_of(each.annotation) for each in parameters}
+    return {
+        each.name: None if (each.name, each.annotation) in _SAY_MORE else _kind_of(each.annotation)
+        for each in parameters
+    }
 
 
 def _kind_of(annotation: Any) -> _Kind | None:
