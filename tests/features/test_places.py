@@ -1,5 +1,6 @@
 """Places that are neither text nor a path."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,21 @@ import pytest
 
 import pixel_gather
 from pixel_gather import RequestError
+from support.command_line import run
+from support.joined_cubes import FILES
+from support.undrawn import gather_undrawn
 
 _LIST = ["a.tif"]
 _REQUEST = {"sources": _LIST, "window": "centre"}
 _POINT = [{"lon": 1.0, "lat": 2.0}]
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube."""
+    place = tmp_path_factory.mktemp("places") / "cube.zarr"
+    gather_undrawn({"sources": FILES[:1], "window": {"pixels": [0, 0, 8, 8]}}, to=place)
+    return place
 
 
 @pytest.mark.parametrize(
@@ -76,6 +88,57 @@ def test_a_cube_on_a_web_server_is_opened_by_xarray(call: Callable[[Any], Any]) 
         pixel_gather.search(catalog="https://example.org/catalog.parquet")
     with pytest.raises(RequestError, match=r"^cube: nothing is written to web servers"):
         pixel_gather.compact("https://example.org/rain.zarr")
+
+
+@pytest.mark.parametrize("inside", ["band_1", "band_1/c", "zarr.json", "none"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pixel_gather.open_cube,
+        pixel_gather.verify,
+        pixel_gather.replay,
+        pixel_gather.compact,
+        pixel_gather.retry_failed,
+        pixel_gather.view,
+        pixel_gather.open_chips,
+        lambda place: pixel_gather.export(place, to="x.csv"),
+        lambda place: pixel_gather.presence(place, "time"),
+    ],
+)
+def test_a_path_in_a_cube_is_not_the_cube(call: Callable[[Any], Any], inside: str, cube: Path) -> None:
+    """The cube is named. It may have others in its folder, which are opened as any are."""
+    what = "is an array in" if inside == "band_1" else "lies in"
+    with pytest.raises(
+        RequestError, match=rf": {cube / inside} {what} the cube {cube}: name the cube itself"
+    ):
+        call(cube / inside)
+
+
+def test_a_cube_may_lie_in_another_ones_folder(cube: Path, tmp_path: Path) -> None:
+    """Nobody should put it there, but it is one."""
+    outer = shutil.copytree(cube, tmp_path / "outer.zarr")
+    shutil.copytree(cube, outer / "inner.zarr")
+
+    assert pixel_gather.open_cube(outer / "inner.zarr").sizes == pixel_gather.open_cube(cube).sizes
+
+
+def test_an_array_whose_cube_cannot_be_seen_is_no_cube(cube: Path, tmp_path: Path) -> None:
+    """In a bucket nobody looks at the folders above."""
+    array = shutil.copytree(cube / "band_1", tmp_path / "band_1")
+
+    for call in (pixel_gather.open_cube, lambda place: pixel_gather.export(place, to=tmp_path / "x.csv")):
+        with pytest.raises(pixel_gather.GatherError, match="or name the cube that this is an array of"):
+            call(array)
+
+
+def test_the_command_line_says_so_too(cube: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A report finds its cube in a way of its own."""
+    for command in (("verify",), ("report", "--to", "report"), ("view", "--no-open"), ("versions",)):
+        assert run(command[0], cube / "band_1", *command[1:]) == 2
+        assert (
+            f"{cube / 'band_1'} is an array in the cube {cube}: name the cube itself"
+            in capsys.readouterr().err
+        )
 
 
 def test_one_place_where_several_are_wanted_is_refused(tmp_path: Path) -> None:

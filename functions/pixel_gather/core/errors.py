@@ -48,7 +48,9 @@ DAMAGED_JSON: Final = (JSONDecodeError, UnicodeDecodeError, RecursionError)
 NOT_OF_A_CUBE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a group's ``zarr.json`` raises if it is damaged, or if no gather has written it."""
 
-OF_NO_GATHER: Final = "a Zarr that no gather made is there: choose another place"
+OF_NO_GATHER: Final = (
+    "a Zarr that no gather made is there: choose another place, or name the cube that this is an array of"
+)
 """Said of a place whose ``zarr.json`` is sound, and not that of a cube."""
 
 REFUSALS: Final = ("RequestError", "BudgetError", "HaltedError", "ArrayExistsError")

@@ -1,10 +1,11 @@
 """Places of cubes, as a user of this process names them."""
 
+import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import DAMAGED_JSON, RequestError, StoreError
 from pixel_gather.core.request.href_policy import (
     BUCKET_SCHEMES,
     IN_PROCESS,
@@ -16,6 +17,7 @@ from pixel_gather.core.request.href_policy import (
     with_home,
     without_dots,
 )
+from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 
@@ -64,11 +66,13 @@ def open_existing(
         to_write: Whether the cube is to be changed.
 
     Raises:
-        RequestError: The place is neither a local folder nor in a bucket.
+        RequestError: The place is neither a local folder nor in a bucket, or it lies in a cube.
         StoreError: The folder is missing, or takes no files.
     """
     href = check_place(cube, field="cube", is_read=not to_write)
     place = show_place(href)
+    if "://" not in place:
+        refuse_within_cube(Path(place))
     if "://" not in place and not Path(place).is_dir():
         aws = "; of a gather on AWS, write the cube's address, s3://..., which pixel-gather status ID prints"
         is_a_name = Path(place).name == str(cube)
@@ -76,6 +80,29 @@ def open_existing(
             f"{place}: no cube is there; name the folder that a gather has written{aws if is_a_name else ''}"
         )
     return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
+
+
+def refuse_within_cube(place: Path) -> None:
+    """Refuse a local path in a cube, such as one of its arrays, and name the cube.
+
+    Raises:
+        RequestError: It is one. A cube of its own may lie in another one's folder.
+    """
+    for folder in place.parents:
+        if not (folder / ROOT_KEY).is_file() or "pixel_gather" not in _metadata(folder).get("attributes", {}):
+            continue
+        kind = _metadata(place).get("node_type")
+        if kind != "group":
+            what = f"is an array in the cube {folder}" if kind == "array" else f"lies in the cube {folder}"
+            raise RequestError(f"{place} {what}: name the cube itself", field="cube")
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / ROOT_KEY).read_bytes())
+    except (OSError, *DAMAGED_JSON):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def show_place(place: str) -> str:

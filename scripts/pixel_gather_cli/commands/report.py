@@ -11,7 +11,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.evidence import Evidence
 from pixel_gather.core.results.run import Run
-from pixel_gather.in_process.places import check_place, show_place
+from pixel_gather.in_process.places import check_place, refuse_within_cube, show_place
 from pixel_gather.io.store.object_store import Store, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.browser import open_option, open_page
@@ -81,6 +81,8 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
     """
     href = _check_href(place)
     root, path = split_href(href)
+    if root == "file://":
+        refuse_within_cube(Path(f"/{path}"))
     if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
         return _PlaceContent(evidence=None, runs=_runs_of_benchmark(folder, place))
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second

@@ -47,11 +47,13 @@ def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
 
 
 def _finished(store: Store, place: str) -> "zarr.Group":
-    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
+    from zarr.errors import ContainsArrayError  # noqa: PLC0415 # takes 0.3 s
+
+    from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # as above
 
     try:
         group = open_foreign_group(store)
-    except DAMAGED_JSON as error:
+    except (*DAMAGED_JSON, ContainsArrayError) as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
     if not group.attrs.get("complete"):
         raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
