@@ -23,6 +23,7 @@ from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import Content, StoredObject
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
+from pixel_gather.engine.gather_shard import give_up_shard
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.step_files import find_committed
@@ -113,6 +114,9 @@ def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(
 
     assert asyncio.run(redrive(grown, plan, tasks)) == []
     assert asyncio.run(grown.finished(plan, tasks)).shape[0] == version + 2
+    for task in tasks:  # as a finish does that stood still before it gave them up
+        with pytest.raises(AlreadyCommittedError):
+            asyncio.run(give_up_shard(task, plan=plan, stores=grown.context().of_plan(plan.claim)))
 
     assert grown.contents() == before
     assert len(grown.reader.opened) == n_opened

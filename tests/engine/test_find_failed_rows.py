@@ -175,8 +175,8 @@ def test_what_no_other_try_mends_is_left_alone() -> None:
     assert statuses(grown) == [0, 0, 0]
 
 
-def test_only_the_failed_source_of_a_row_is_read() -> None:
-    """A row's other bands keep their pixels, also if their sources have been replaced since."""
+def rows_of_two_bands() -> FakeTable:
+    """Return a list of three rows, which have images 0 to 2 as band a and 5 to 7 as band b."""
     made = tuple(
         CubeRow(
             time_us=None,
@@ -184,7 +184,12 @@ def test_only_the_failed_source_of_a_row_is_read() -> None:
         )
         for n in range(3)
     )
-    table = FakeTable(made, bands=("a", "b"), digest="two".ljust(64, "x"))
+    return FakeTable(made, bands=("a", "b"), digest="two".ljust(64, "x"))
+
+
+def test_only_the_failed_source_of_a_row_is_read() -> None:
+    """A row's other bands keep their pixels, also if their sources have been replaced since."""
+    table = rows_of_two_bands()
     grown = place(6)
     grown.gather(table)
     before = grown.open()["a"].values
@@ -299,6 +304,21 @@ def test_a_lost_try_is_a_lost_row() -> None:
     assert statuses(grown) == [0, 0, 0, 0]
     assert report.n_lost_shards == 0
     assert np.array_equal(grown.open()["band_1"].values[1], IMAGES["s3://b/1"][0][WINDOW])
+
+
+def test_a_lost_try_leaves_the_other_bands_of_its_row() -> None:
+    """What the finish puts in place of the lost try has no pixels, and these bands were read before."""
+    table = rows_of_two_bands()
+    grown = place(6)
+    grown.gather(table)
+    before = grown.values("a", "b")
+
+    planned = asyncio.run(grown.begun(table))
+    asyncio.run(grown.finished(*planned, max_lost_share=1.0))
+
+    assert np.array_equal(grown.values("a", "b"), before)
+    assert grown.values("status")[0].tolist() == [[0, 0], [0, 10], [0, 0]]
+    assert check_cube(grown.store, place="grown").differences == ()
 
 
 def test_a_late_worker_of_a_try_changes_nothing() -> None:
