@@ -18,7 +18,7 @@ from support.appends import GrownPlace
 from support.fakes import FakeImage, FakeTable
 
 RNG = np.random.default_rng(52)
-PIXELS = {f"s3://b/{n}": RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
+PIXELS = {f"s3://b/{n}": RNG.integers(1, 999, (2, 20, 20), "uint16") for n in range(8)}
 IMAGES = {href: FakeImage(pixels=each, header={"etag": f'"{href}"'}) for href, each in PIXELS.items()}
 GROUP = ListColumn(name="group", dtype="int64", varies_in_row=False)
 WINDOW = np.s_[:, 3:9, 2:10]
@@ -76,9 +76,9 @@ def come_back(grown: GrownPlace) -> None:
 
 def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
     """Check that rows are the means of some images, and that the table of sources tells of these."""
-    found = grown.open()["band_1"].values
+    found = np.stack(grown.values("band_1", "band_2"), axis=1)
     for row, numbers in zip(found, rows, strict=True):
-        mean = np.mean([PIXELS[f"s3://b/{n}"][WINDOW][0] for n in numbers], axis=0)
+        mean = np.mean([PIXELS[f"s3://b/{n}"][WINDOW] for n in numbers], axis=0)
         assert np.array_equal(row, mean.astype("float32")), numbers
     (lines,) = read_row_table(grown.contents()[CONTRIBUTORS_KEY])[1]
     used = lines["status"] == "ok"
