@@ -32,6 +32,7 @@ from pixel_gather.engine.base import find_growing_cube
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
+from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, equal_but_for_clocks, rows
 from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
@@ -581,6 +582,18 @@ def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
     np.testing.assert_array_equal(grown.open()["band_1"][3], IMAGES["s3://b/3"][0, 3:9, 2:10] + 1)
     np.testing.assert_array_equal(grown.open()["band_1"][2], IMAGES["s3://b/2"][0, 3:9, 2:10])
     assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_an_append_leaves_the_pictures_of_the_first_gather() -> None:
+    """Its task has rows with the numbers of rows that the cube has."""
+    output = cut(2, 16) | {"expected_rows": 16}
+    grown = place(output=output, window={"pixels": [2, 3, 8, 8]})
+    grown.gather(rows(0, 1))
+    pictures = grown.contents()[QUICKLOOKS_KEY]
+
+    grown.append(rows(*range(2, N)))
+
+    assert grown.contents()[QUICKLOOKS_KEY] == pictures
 
 
 @pytest.mark.parametrize("seed", range(6))
