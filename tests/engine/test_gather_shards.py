@@ -17,15 +17,18 @@ from pixel_gather.core.errors import (
     StoreError,
 )
 from pixel_gather.core.model.outcome import ShardResult
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.chip_table import Chips, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
+from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, rows
-from support.fakes import FakeReader, access_to
+from support.fakes import UTM, FakeReader, FakeTable, access_to
 
 _RNG: Final = np.random.default_rng(31)
 _IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
@@ -375,3 +378,63 @@ def test_worker_that_is_ended_ends_both_shards() -> None:
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
+
+
+def test_worker_keeps_the_plan_of_its_last_gather_alone() -> None:
+    """A task of another gather is not filled by that plan."""
+    last_plan = LastPlan(2**20)
+
+    async def load(grown: GrownPlace, plan: CubePlan) -> ShardBuffers:
+        found, buffers = await last_plan.load(plan.claim, grown.context().of_plan(plan.claim).control)
+        assert found == plan
+        return buffers
+
+    async def run() -> None:
+        one, other = Watched().place(), Watched().place()
+        (first, _), (second, _) = await one.planned_first(rows(0)), await other.planned_first(rows(1))
+        buffers = await load(one, first)
+        assert await load(one, first) is buffers
+        assert await load(other, second) is not buffers
+        assert await load(one, first) is not buffers
+
+    asyncio.run(run())
+
+
+_ONE_CHIP: Final = Chips(
+    ids=[1],
+    xs=np.array([UTM[2] + 100]),
+    ys=np.array([UTM[5] - 100]),
+    crs="EPSG:32631",
+    lons=np.zeros(1),
+    lats=np.zeros(1),
+    size=(8, 6),
+    kinds=(),
+    columns={},
+)
+
+
+@pytest.mark.parametrize("has_chips", [False, True])
+def test_source_that_is_late_costs_only_its_own_row(*, has_chips: bool) -> None:
+    """Otherwise Lambda would end the worker, and the shard would be lost at every try."""
+    watched = Watched()
+
+    async def forever(number: int) -> None:
+        if number == 1:
+            await asyncio.sleep(_LONGEST_S)
+
+    watched.before_read = forever
+    grown = watched.place()
+    table: FakeTable | ChipTable = rows(0, 1)
+    if has_chips:
+        table = ChipTable(table=rows(0, 1), chips=_ONE_CHIP)
+        grown.request = {"window": None, "windows": {"table": "chips.csv", "size": [8, 6]}}
+    times = ShardTimes(left_s=0.4, limit_s=None, late_s=None)
+
+    async def run() -> None:
+        planned = await grown.planned_first(table)
+        await watched.work(grown, *planned, times=times)
+        await grown.finished(*planned)
+
+    asyncio.run(run())
+
+    assert grown.values("status")[0].ravel().tolist() == [Status.OK, Status.TIMED_OUT]
