@@ -335,20 +335,21 @@ def test_next_shard_is_not_read_on_where_the_place_belongs_to_another_gather() -
 
 
 def test_store_that_refuses_a_shard_costs_not_the_next() -> None:
-    """The error is raised at the end."""
+    """The first error is raised at the end."""
     watched = Watched()
 
     async def refusing(number: int) -> None:
-        if number == 0:
-            raise StoreError("no")
+        if number != 1:
+            raise StoreError(f"shard {number}")
 
     watched.before_put = refusing
 
     async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            with pytest.raises(StoreError, match="no"):
-                await watched.work(grown, plan, tasks)
-            assert await committed(grown, plan, tasks) == {1}
+        grown = watched.place()
+        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+        with pytest.raises(StoreError, match="shard 0"):
+            await watched.work(grown, plan, tasks)
+        assert await committed(grown, plan, tasks) == {1}
 
     asyncio.run(run())
 
@@ -414,27 +415,31 @@ _ONE_CHIP: Final = Chips(
 
 
 @pytest.mark.parametrize("has_chips", [False, True])
-def test_source_that_is_late_costs_only_its_own_row(*, has_chips: bool) -> None:
-    """Otherwise Lambda would end the worker, and the shard would be lost at every try."""
+def test_source_that_is_late_leaves_time_to_store_the_shard(
+    monkeypatch: pytest.MonkeyPatch, *, has_chips: bool
+) -> None:
+    """Otherwise the worker would be ended before, at every try."""
     watched = Watched()
 
-    async def forever(number: int) -> None:
+    async def late(number: int) -> None:
         if number == 1:
-            await asyncio.sleep(_LONGEST_S)
+            loop = asyncio.get_running_loop()
+            now = loop.time
+            monkeypatch.setattr(loop, "time", lambda: now() + 80)  # of 100 s, a quarter is for storing
+            await asyncio.sleep(0.1)
 
-    watched.before_read = forever
+    watched.before_read = late
     grown = watched.place()
     table: FakeTable | ChipTable = rows(0, 1)
     if has_chips:
         table = ChipTable(table=rows(0, 1), chips=_ONE_CHIP)
         grown.request = {"window": None, "windows": {"table": "chips.csv", "size": [8, 6]}}
-    times = ShardTimes(left_s=0.4, limit_s=None, late_s=None)
 
     async def run() -> None:
         planned = await grown.planned_first(table)
-        await watched.work(grown, *planned, times=times)
+        await watched.work(grown, *planned, times=ShardTimes(left_s=100, limit_s=None, late_s=None))
         await grown.finished(*planned)
 
     asyncio.run(run())
 
-    assert grown.values("status")[0].ravel().tolist() == [Status.OK, Status.TIMED_OUT]
+    assert grown.values("status")[0].ravel()[1] == Status.TIMED_OUT
