@@ -194,6 +194,8 @@ class FakeBucket:
 
     objects: dict[str, bytes] = field(default_factory=dict)
     missing: str = "NoSuchKey"
+    refuses: str | None = None
+    """Code of the error of a PUT."""
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 # boto3's names
         """As boto3."""
@@ -205,8 +207,8 @@ class FakeBucket:
     def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str) -> None:  # noqa: N803 # as above
         """As boto3."""
         assert (Bucket, IfNoneMatch) == ("control", "*")
-        if Key in self.objects:
-            raise refusal("PreconditionFailed", "PutObject")
+        if self.refuses is not None or Key in self.objects:
+            raise refusal(self.refuses or "PreconditionFailed", "PutObject")
         self.objects[Key] = Body
 
 
@@ -333,6 +335,16 @@ def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes:
     assert len(machine.executions) == fits
     payload = {"request": request, "execution": f"{'n' * 60}-{NAME}-99"}
     assert not fits or len(json.dumps(payload)) <= 256 * 1024
+
+
+def test_start_refuses_what_submit_refuses() -> None:
+    """A schedule starts its ticks by it."""
+    machine = FakeStepFunctions()
+
+    with pytest.raises(RequestError, match="list file"):
+        gathers(machine).start({"sources": ["a" * 260_000]}, name=NAME)
+
+    assert machine.calls == []
 
 
 def test_submit_counts_the_inputs_bytes_and_not_its_characters() -> None:
@@ -765,6 +777,18 @@ def test_stop_leaves_a_marker_before_it_stops() -> None:
     assert executions.s3.objects == marked
 
 
+def test_stop_that_cannot_leave_its_marker_stops_nothing() -> None:
+    """Otherwise the workers would go on, and nobody would know."""
+    machine = FakeStepFunctions()
+    machine.add()
+    executions = gathers(machine, refuses="AccessDenied")
+
+    with pytest.raises(GatherError):
+        executions.stop(NAME)
+
+    assert executions.status(NAME)["state"] == "running"
+
+
 def test_stop_of_a_ranking_leaves_no_marker() -> None:
     """Its workers have seconds to go, and a redrive goes on with it."""
     machine = FakeStepFunctions()
@@ -790,15 +814,16 @@ def test_redrive_of_a_cancelled_gather_says_to_submit_it_again() -> None:
     assert gathers(machine).submit(REQUEST, name=NAME)["id"] == f"{NAME}-2"
 
 
-def test_limit_changes_the_map_run_of_a_gather_that_runs() -> None:
+@pytest.mark.parametrize("workers", [1, 5, 10_000])
+def test_limit_changes_the_map_run_of_a_gather_that_runs(workers: int) -> None:
     """The last Map Run gets the number, and the gather goes on."""
     machine = FakeStepFunctions(counts={"running": 2})
     machine.add()
 
-    line = gathers(machine).limit(NAME, 5)
+    line = gathers(machine).limit(NAME, workers)
 
     assert (line["id"], line["state"]) == (NAME, "running")
-    assert [each["maxConcurrency"] for each in machine.updates] == [5]
+    assert [each["maxConcurrency"] for each in machine.updates] == [workers]
 
 
 @pytest.mark.parametrize(
