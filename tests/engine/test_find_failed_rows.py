@@ -12,6 +12,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
 from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
@@ -399,6 +400,30 @@ def test_a_try_that_takes_over_withdraws_what_the_former_one_told(
     assert statuses(grown) == [0, 2, *[0] * (n_rows - 2)]
     asyncio.run(grown.finished(*planned))
     check_rows(grown, *range(n_rows), 9, missing=(1,))
+
+
+@pytest.mark.parametrize("wish", ["retry", "keep"])
+def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
+    monkeypatch: pytest.MonkeyPatch, wish: str
+) -> None:
+    """The former one was to try all failed rows again, and this one none of them, or not of this status."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place()
+    images: Any = grown.reader.images
+    images["s3://b/1"] = IMAGES["s3://b/1"].astype("float32")
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+    grown.watch = lambda store: StoppedCube(store=store, place="place")
+    with pytest.raises(StoreError, match="stopped"):
+        grown.append(rows(8), failed_rows="retry_all")
+    assert statuses(grown) == [0, 0, 0]
+
+    grown.watch = lambda store: ZarrCube(store, "place")
+    del images["s3://b/1"]
+    grown.append(rows(9), failed_rows=wish)
+
+    assert statuses(grown) == [0, Status.MISSING, 0, 0]
+    check_rows(grown, 0, 1, 2, 9, missing=(1,))
 
 
 def test_a_late_planner_withdraws_nothing() -> None:
