@@ -20,7 +20,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
-from pixel_gather.core.stores import Content, StoredObject
+from pixel_gather.core.stores import ROOT_KEY, Content, StoredObject
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shard import give_up_shard
@@ -121,6 +121,34 @@ def test_redriven_tasks_of_a_version_read_and_write_nothing_after_an_append(
     assert grown.contents() == before
     assert len(grown.reader.opened) == n_opened
     check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7)
+
+
+class NotingCube(ZarrCube, frozen=True, kw_only=True):
+    """A cube that notes which files are put beside the shards."""
+
+    keys_put: list[str]
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        self.keys_put.append(key)
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
+
+
+@pytest.mark.parametrize("step", ["append", "compaction"])
+def test_whoever_commits_has_given_a_sign_of_work(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one that takes long would count as abandoned."""
+    monkeypatch.setattr(row_claim, "_RENEWED_AFTER_S", -1.0)
+    grown, keys = place(), list[str]()
+    grown.gather(rows(0, 1, 2))
+    grown.append(rows(3))  # in the shard of the rows before
+    grown.watch = lambda store: NotingCube(store=store, place="place", keys_put=keys)
+
+    if step == "append":
+        grown.append(rows(4))
+    else:
+        asyncio.run(compact_cube(grown.cube))
+
+    assert keys[-2:] == [claim_key(3), ROOT_KEY]
 
 
 class PausingCube(ZarrCube, frozen=True, kw_only=True):
