@@ -19,18 +19,43 @@ class SettingsError(ValueError):
         super().__init__(f"context key {key}: {json.dumps(value)} should be {expected}")
 
 
+class Form(Struct, frozen=True):
+    """How a text is written."""
+
+    pattern: str
+    """Regular expression for the whole text."""
+
+    expected: str
+    """The same in words."""
+
+    def check(self, key: str, value: object) -> str:
+        """Return the value of a key if it is a text of this form."""
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            raise SettingsError(key, value, self.expected)
+        return value
+
+
 class Context(Struct, frozen=True):
     """Reads keys. Each method returns the default where the key is missing."""
 
     get: Callable[[str], object]
     """Returns a key's value, or None; `constructs.Node.try_get_context`."""
 
-    def text[Default: str | None](
-        self, key: str, default: Default, *, pattern: re.Pattern[str], expected: str
-    ) -> str | Default:
-        """Return a text that the whole pattern matches."""
+    def text[Default: str | None](self, key: str, form: Form, default: Default) -> str | Default:
+        """Return a text of a form."""
         value = self.get(key)
-        return default if value is None else matching(key, value, pattern=pattern, expected=expected)
+        return default if value is None else form.check(key, value)
+
+    def texts(self, key: str, form: Form) -> tuple[str, ...]:
+        """Return the texts of a JSON array, all of one form. The default is none."""
+        return tuple(form.check(f"{key}[{index}]", each) for index, each in enumerate(self.array(key)))
+
+    def numbers(self, key: str, names: Form, *, lowest: float, highest: float) -> dict[str, float]:
+        """Return the numbers of a JSON object, whose names have a form. The default is none."""
+        return {
+            names.check(key, name): _bounded(f"{key}.{name}", value, lowest, highest)
+            for name, value in self.object_(key).items()
+        }
 
     def truth(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
@@ -51,12 +76,7 @@ class Context(Struct, frozen=True):
     def number(self, key: str, default: float, *, lowest: float, highest: float) -> float:
         """Return a number within bounds, which are included."""
         value = self.get(key)
-        if value is None:
-            return default
-        number = _number(value)
-        if number is None or not lowest <= number <= highest:
-            raise SettingsError(key, value, f"a number from {lowest:,} to {highest:,}")
-        return number
+        return default if value is None else _bounded(key, value, lowest, highest)
 
     def cap(self, key: str, default: float | None) -> float | None:
         """Return a number above 0, or None where the value is the word none."""
@@ -95,11 +115,11 @@ class Context(Struct, frozen=True):
         return found
 
 
-def matching(key: str, value: object, *, pattern: re.Pattern[str], expected: str) -> str:
-    """Return the value if it is a text that the whole pattern matches."""
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise SettingsError(key, value, expected)
-    return value
+def _bounded(key: str, value: object, lowest: float, highest: float) -> float:
+    number = _number(value)
+    if number is None or not lowest <= number <= highest:
+        raise SettingsError(key, value, f"a number from {lowest:,} to {highest:,}")
+    return number
 
 
 def _number(value: object) -> float | None:

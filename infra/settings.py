@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from infra.context import Context, SettingsError, matching
+from infra.context import Context, Form, SettingsError
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.assumptions import MEASURABLE
 from pixel_gather.core.schedule import Schedule
@@ -20,25 +20,31 @@ from pixel_gather.core.schedule import Schedule
 LEAST_WORKER_MIB: Final = 1769
 """One vCPU. The memory holds a shard of 512 MiB decoded, as much compressed, the reader and GDAL's child."""
 
-_STAGE: Final = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
-_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
-_BACK_END: Final = re.compile(r"(s3|https)://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
-_PREFIX: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*")
-_CATALOG: Final = re.compile(
-    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9!_.'()-]+/)*[A-Za-z0-9!_.'()-]+\.parquet"
+_STAGE: Final = Form(
+    r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?",
+    "1 to 20 lower-case letters, digits and hyphens, beginning with a letter",
 )
-_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_SIGNER: Final = re.compile(r"planetary-computer|earthdata")
-_SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
-_KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
-
 _IS_BUCKET: Final = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, hyphens and dots"
-_IS_FREE: Final = f"{_IS_BUCKET}, and no other bucket's name"
-_IS_KMS_KEY: Final = "the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/..."
-_FIGURE: Final = re.compile("|".join(MEASURABLE))
-_TAG: Final = re.compile(r"(?!aws:)[\w .:/=+@-]{1,128}")
+_BUCKET: Final = Form(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", _IS_BUCKET)
+_NEW_BUCKET: Final = Form(_BUCKET.pattern, f"{_IS_BUCKET}, and no other bucket's name")
+_REGION: Final = Form(r"[a-z]{2}(-[a-z]+)+-\d", "a Region: eu-central-1")
+_HOST: Final = Form(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?", "a host: data.example.org")
+_BACK_END: Final = Form(rf"(s3|https)://{_HOST.pattern}", "by s3://bucket or https://host")
+_PREFIX: Final = Form(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*", "folders, each with a slash")
+_CATALOG: Final = Form(
+    rf"s3://{_BUCKET.pattern}/([A-Za-z0-9!_.'()-]+/)*[A-Za-z0-9!_.'()-]+\.parquet",
+    "where `pixel-gather catalog` wrote it: s3://bucket/key.parquet",
+)
+_EMAIL: Final = Form(r"[^@\s]+@[^@\s]+\.[^@\s]+", "an e-mail address")
+_SIGNER: Final = Form(r"planetary-computer|earthdata", "planetary-computer or earthdata")
+_SECRET: Final = Form(r"[A-Za-z0-9/_+=.@-]{1,256}", "the name of a secret, such as earthdata/token")
+_KMS_KEY: Final = Form(
+    r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+",
+    "the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/...",
+)
+_FIGURE: Final = Form("|".join(MEASURABLE), f"by the names {', '.join(MEASURABLE)}")
+_TAG: Final = Form(r"(?!aws:)[\w .:/=+@-]{1,128}", "names of tags: letters, digits and _.:/=+-@")
+_TAGGED: Final = Form(_TAG.pattern, "a text of letters, digits and _.:/=+-@")
 _LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 """Days that CloudWatch takes; it takes a few more."""
 
@@ -264,37 +270,20 @@ class Settings(Struct, frozen=True, kw_only=True):
         account_concurrency = context.integer(
             "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
         )
-        catalog_hosts = _hosts("catalog_hosts", context.array("catalog_hosts"))
-        signing = _signing(context.array("signing"))
+        catalog_hosts = context.texts("catalog_hosts", _HOST)
+        signing = context.texts("signing", _SIGNER)
         settings = cls(
-            stage=context.text(
-                "stage",
-                default.stage,
-                pattern=_STAGE,
-                expected="1 to 20 lower-case letters, digits and hyphens, beginning with a letter",
-            ),
+            stage=context.text("stage", _STAGE, default.stage),
             source_buckets=_source_buckets(context),
-            https_hosts=_hosts("https_hosts", context.array("https_hosts")),
+            https_hosts=context.texts("https_hosts", _HOST),
             catalog_hosts=catalog_hosts,
             signing=signing,
-            earthdata_secret=context.text(
-                "earthdata_secret",
-                default.earthdata_secret,
-                pattern=_SECRET,
-                expected="the name of a secret, such as earthdata/token",
-            ),
-            catalog=context.text(
-                "catalog",
-                default.catalog,
-                pattern=_CATALOG,
-                expected="where `pixel-gather catalog` wrote it: s3://bucket/key.parquet",
-            ),
-            kms_key=context.text("kms_key", default.kms_key, pattern=_KMS_KEY, expected=_IS_KMS_KEY),
-            array_bucket=context.text("array_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
-            control_bucket=context.text("control_bucket", None, pattern=_BUCKET, expected=_IS_FREE),
-            output_prefix=context.text(
-                "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"
-            ),
+            earthdata_secret=context.text("earthdata_secret", _SECRET, None),
+            catalog=context.text("catalog", _CATALOG, None),
+            kms_key=context.text("kms_key", _KMS_KEY, None),
+            array_bucket=context.text("array_bucket", _NEW_BUCKET, None),
+            control_bucket=context.text("control_bucket", _NEW_BUCKET, None),
+            output_prefix=context.text("output_prefix", _PREFIX, default.output_prefix),
             retain_arrays=context.truth("retain_arrays", default=default.retain_arrays),
             log_days=_log_days(context, default.log_days),
             tags=_tags(context.object_("tags")),
@@ -306,18 +295,14 @@ class Settings(Struct, frozen=True, kw_only=True):
             ),
             caps=_caps(context, default.caps, most_workers=_most_workers(account_concurrency)),
             account_concurrency=account_concurrency,
-            alarm_email=context.text(
-                "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
-            ),
+            alarm_email=context.text("alarm_email", _EMAIL, None),
             alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
             max_usd_per_month=context.cap("max_usd_per_month", default.max_usd_per_month),
             canary_hours=_canary_hours(context),
-            measured=_measured(context),
+            measured=context.numbers("measured", _FIGURE, lowest=0.0, highest=1_000_000),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             schedules=_schedules(
-                context.array("schedules"),
-                hosts=frozenset(catalog_hosts),
-                signing=frozenset(signing),
+                context.array("schedules"), hosts=frozenset(catalog_hosts), signing=frozenset(signing)
             ),
             emulated=context.truth("emulated", default=default.emulated),
         )
@@ -363,7 +348,7 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         fetched_bytes=context.count("max_fetched_bytes", default.fetched_bytes),
         workers=workers,
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
-        requests_per_s=_requests_per_s(context),
+        requests_per_s=context.numbers("requests_per_s", _BACK_END, lowest=0.01, highest=100_000) or None,
     )
 
 
@@ -374,14 +359,6 @@ def _canary_hours(context: Context) -> int | None:
     return context.integer("canary_hours", 12, lowest=1, highest=12)
 
 
-def _measured(context: Context) -> dict[str, float]:
-    found = context.object_("measured")
-    for name in found:
-        matching("measured", name, pattern=_FIGURE, expected=f"by the names {', '.join(MEASURABLE)}")
-    of_figures = Context(lambda key: found[key.partition(".")[2]])
-    return {name: of_figures.number(f"measured.{name}", 0.0, lowest=0.0, highest=1_000_000) for name in found}
-
-
 def _log_days(context: Context, default: int) -> int:
     days = context.integer("log_days", default, lowest=1, highest=max(_LOG_DAYS))
     if days not in _LOG_DAYS:
@@ -390,26 +367,7 @@ def _log_days(context: Context, default: int) -> int:
 
 
 def _tags(given: Mapping[str, object]) -> dict[str, str]:
-    return {
-        matching("tags", key, pattern=_TAG, expected="names of tags: letters, digits and _.:/=+-@"): matching(
-            f"tags.{key}", value, pattern=_TAG, expected="a text of letters, digits and _.:/=+-@"
-        )
-        for key, value in given.items()
-    }
-
-
-def _hosts(key: str, given: Sequence[object]) -> tuple[str, ...]:
-    return tuple(
-        matching(f"{key}[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
-        for index, each in enumerate(given)
-    )
-
-
-def _signing(given: Sequence[object]) -> tuple[str, ...]:
-    return tuple(
-        matching(f"signing[{index}]", each, pattern=_SIGNER, expected="planetary-computer or earthdata")
-        for index, each in enumerate(given)
-    )
+    return {_TAG.check("tags", key): _TAGGED.check(f"tags.{key}", value) for key, value in given.items()}
 
 
 def _schedules(
@@ -455,28 +413,18 @@ def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
     return tuple(found)
 
 
-def _requests_per_s(context: Context) -> Mapping[str, float] | None:
-    found = context.object_("requests_per_s")
-    for root in found:
-        matching("requests_per_s", root, pattern=_BACK_END, expected="by s3://bucket or https://host")
-    of_hosts = Context(lambda key: found[key.partition(".")[2]])
-    return {
-        root: of_hosts.number(f"requests_per_s.{root}", 1.0, lowest=0.01, highest=100_000) for root in found
-    } or None
-
-
 def _source_bucket(key: str, value: object) -> SourceBucket:
     known = ("name", "region", "requester_pays", "unsigned", "expand", "kms_key")
     if not isinstance(value, dict) or not set(value) <= set(known) or "name" not in value:
         raise SettingsError(key, value, f"an object with a name and, where needed, {', '.join(known[1:])}")
     fields = Context(lambda name: value.get(name.rpartition(".")[2]))
     bucket = SourceBucket(
-        name=matching(f"{key}.name", value["name"], pattern=_BUCKET, expected=_IS_BUCKET),
-        region=fields.text(f"{key}.region", None, pattern=_REGION, expected="a Region: eu-central-1"),
+        name=_BUCKET.check(f"{key}.name", value["name"]),
+        region=fields.text(f"{key}.region", _REGION, None),
         requester_pays=fields.truth(f"{key}.requester_pays", default=False),
         unsigned=fields.truth(f"{key}.unsigned", default=False),
         expand=fields.truth(f"{key}.expand", default=False),
-        kms_key=fields.text(f"{key}.kms_key", None, pattern=_KMS_KEY, expected=_IS_KMS_KEY),
+        kms_key=fields.text(f"{key}.kms_key", _KMS_KEY, None),
     )
     if bucket.requester_pays and bucket.unsigned:
         raise SettingsError(

@@ -144,6 +144,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("requests_per_s", {"data.example.org": 5}),
     ("requests_per_s", {"https://data.example.org/a": 5}),
     ("requests_per_s.s3://scenes", {"s3://scenes": 0}),
+    ("requests_per_s.s3://scenes", {"s3://scenes": None}),
     ("alarm_email", "somebody"),
     ("api_auth", "api-key"),
     ("api_log_role", 1),
