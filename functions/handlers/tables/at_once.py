@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from handlers.deployment.admit_request import admit, open_table
 from handlers.deployment.stores import Deployment
-from handlers.tables.feature_table import FeatureTable, list_sources, open_feature_table, open_reader
+from handlers.tables.feature_table import list_sources, open_feature_table, open_reader
 from handlers.tables.table_request import admit_table
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
@@ -20,7 +20,6 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
 from pixel_gather.tables.image_work import measured
-from pixel_gather.tables.parts import ImageRecord, Lines
 
 MOST_AT_ONCE: Final = 2_000
 """Images or files of one answer."""
@@ -53,7 +52,9 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
         ):
             if opened.table.n_rows > MOST_AT_ONCE:
                 raise LargerError
-            images = await _measured(opened)
+            read = measured(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
+            async with aclosing(read):
+                images = [(record, lines) async for record, lines, _ in read]
             columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
     except TimeoutError as error:
         raise LargerError from error
@@ -76,11 +77,6 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
         },
         "notes": notes,
     }
-
-
-async def _measured(opened: FeatureTable) -> list[tuple[ImageRecord, Lines]]:
-    async with aclosing(measured(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)) as images:
-        return [(record, lines) async for record, lines, _ in images]
 
 
 async def drill_at_once(

@@ -36,7 +36,7 @@ def sample(index: int) -> bytes:
     places, sizes = [], []
     for top, left in _STARTS:
         rows = range(top, top + _TILE)
-        values = (_pixel(index, y, x) for y in rows for x in range(left, left + _TILE))
+        values = ((index * 251 + y * 67 + x * 3) % 65_536 for y in rows for x in range(left, left + _TILE))
         tile = zlib.compress(b"".join(struct.pack("<H", value) for value in values))
         places.append(len(content))
         sizes.append(len(tile))
@@ -85,7 +85,3 @@ def request_of(bucket: str, *, name: str, report: bool) -> Mapping[str, Any]:
         "output": {"name": name, "report": report, "layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": 1}},
         "limits": {"workers": N_SAMPLES},
     }
-
-
-def _pixel(index: int, y: int, x: int) -> int:
-    return (index * 251 + y * 67 + x * 3) % 65_536

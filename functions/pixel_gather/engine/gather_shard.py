@@ -374,13 +374,8 @@ def _take_pictures(
     task: ShardTask,
 ) -> list[dict[int, bytes]]:
     """Return quicklooks of the measurements. There are none if no pixel was decoded."""
-    pixels = _keep_decoded(bands)
+    pixels = [each for each in bands if not isinstance(each, BandTiles)]
     return take_quicklooks(pixels, plan=plan, task=task, outcomes=outcomes) if pixels else []
-
-
-def _keep_decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
-    """Return the measurements whose pixels were decoded, each of shape (row, y, x)."""
-    return [each for each in bands if not isinstance(each, BandTiles)]
 
 
 def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:

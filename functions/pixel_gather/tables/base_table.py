@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -138,7 +139,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
             raise RequestError(
                 "an id repeats among the features, so lines do not tell whose they are", field=_FIELD
             )
-        for tell in (_name, _key):
+        for tell in (_name, attrgetter("key")):
             if len(set(map(tell, self.records))) < len(self.records):
                 raise RequestError(
                     "the table has an image twice, so lines do not tell of which they are", field=_FIELD
@@ -305,10 +306,6 @@ def _completed(
     n_unread = int((lines["reason"] >= 0).sum())
     row = record.row if n_unread else None
     return replace(record, n_unread=n_unread, row=row, n_pieces=len(pieces)), lines, pieces
-
-
-def _key(record: ImageRecord) -> str:
-    return record.key
 
 
 def _name(record: ImageRecord) -> tuple[int | None, str, str | None]:

@@ -37,12 +37,9 @@ def index_command(
         indexed = index(in_home(list_file), to=to, overview=overview, settings=settings, on_progress=show)
     for href, reason in indexed.failed:
         click.echo(f"{shown_href(href)}: {reason}", err=True)
-    click.echo(json.dumps(_to_json(indexed), indent=2) if as_json else _as_text(indexed))
+    told = to_builtins(indexed) | {"n_failed": indexed.n_failed}
+    click.echo(json.dumps(told, indent=2) if as_json else _as_text(indexed))
     return 1 if indexed.n_failed else 0
-
-
-def _to_json(indexed: Indexed) -> dict[str, Any]:
-    return {**to_builtins(indexed), "n_failed": indexed.n_failed}
 
 
 def _left_out(indexed: Indexed) -> dict[str, str]:

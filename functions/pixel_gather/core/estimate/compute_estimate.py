@@ -199,11 +199,6 @@ def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:
     return nbytes, usd
 
 
-def _rate_of(deployment: WorkerPool, fleet: Fleet) -> str:
-    """Return the name of what limits all requests together."""
-    return PER_HOST if fleet.gets_per_s == deployment.gets_per_s else "S3 rate per prefix"
-
-
 def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: WorkerPool) -> Mapping[str, Fleet]:
     """Return, by the limit's name, the fleet without that limit."""
 
@@ -216,11 +211,12 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
             storing_s=other.storing_s(share),
         )
 
+    is_host = fleet.gets_per_s == deployment.gets_per_s
     return {
         "network per worker": of(worker.without_network()),
         "CPU per worker": of(worker.without_cpu()),
         "time to first byte": of(worker.without_waiting()),
-        _rate_of(deployment, fleet): replace(fleet, gets_per_s=inf),
+        PER_HOST if is_host else "S3 rate per prefix": replace(fleet, gets_per_s=inf),
         "dispatch rate": replace(fleet, children_per_s=inf),
         deployment.limit: replace(fleet, n_workers=fleet.n_tasks),
         "cold starts": replace(fleet, cold_start_s=0.0, burst=inf),

@@ -180,7 +180,9 @@ def _checked(
             f"{counted(n_tasks, 'task')} of {_mib(task_nbytes)}. A gather has at most "
             f"{MAX_SHARDS:,} tasks of {_mib(max_task_nbytes)}. "
             "Ask for a smaller window, fewer bands or sources"
-            + advice.format(other_shards=_other_shards(n_tasks))
+            + advice.format(
+                other_shards="more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
+            )
         )
     return layout
 
@@ -188,10 +190,6 @@ def _checked(
 def _mib(nbytes: float) -> str:
     size = nbytes / 2**20
     return f"{size:,.0f} MiB" if size >= 1 else f"{size:.2g} MiB"
-
-
-def _other_shards(n_tasks: int) -> str:
-    return "more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
 
 
 def _named(

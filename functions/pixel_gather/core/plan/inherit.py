@@ -223,7 +223,7 @@ def check_inherits(
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
     theirs_nodata = [each.source_nodata for each in template.measurements]
     if request.nodata is not None and any(
-        str(float(request.nodata)) != str(_as_float(each)) for each in theirs_nodata
+        str(float(request.nodata)) != str(each if each is None else float(each)) for each in theirs_nodata
     ):
         there = ", ".join(map(_or_none, theirs_nodata))
         raise _differs("nodata", f"nodata {there}", f"nodata {request.nodata}")
@@ -347,10 +347,6 @@ def _differs(field: str, theirs: str, asked: str) -> RequestError:
 
 def _or_none(value: object) -> str:
     return "none" if value is None else str(value)
-
-
-def _as_float(nodata: float | None) -> float | None:
-    return None if nodata is None else float(nodata)
 
 
 def _overview(overview: int | str | None) -> str:

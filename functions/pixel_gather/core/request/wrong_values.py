@@ -20,10 +20,6 @@ def _least_items(context: _Context) -> str:
     )
 
 
-def _most_items(context: _Context) -> str:
-    return f"give {context['max_length']} values"
-
-
 def _pattern(context: _Context) -> str:
     if "://" in context["pattern"]:
         return "write a bucket or host, such as s3://bucket or https://host"
@@ -33,7 +29,7 @@ def _pattern(context: _Context) -> str:
 _SENTENCES: Final[Mapping[str, _Sentence]] = {
     "missing": lambda _: "is needed",
     "too_short": _least_items,
-    "too_long": _most_items,
+    "too_long": lambda context: f"give {context['max_length']} values",
     "string_too_short": lambda _: "it is empty",
     "string_too_long": lambda context: f"it is longer than {context['max_length']:,} characters",
     "string_unicode": lambda _: HALF_A_CHARACTER,

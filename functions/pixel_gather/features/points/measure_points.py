@@ -93,7 +93,7 @@ class PointWork:
     async def measure(self, row: CubeRow, members: Integers | None, *, cost: Cost) -> Measured:
         """Return the lines of an image; see `ImageWork`."""
         scene = await self._open(row, cost)
-        placed = self._placed(scene, members)
+        placed = _only(self.places.on(scene.finest), members)
         n = len(placed.members)
         async with self.gate.hold(n * self.method.n_pixels):
             lines, reasons = await self._lines(scene, placed, cost)
@@ -123,10 +123,6 @@ class PointWork:
 
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
         return await open_scene(row, values=self.values, access=self.access, cost=cost)
-
-    def _placed(self, scene: OpenedScene, members: Integers | None) -> Placed:
-        """Return the wanted points on a scene."""
-        return _only(self.places.on(scene.finest), members)
 
     def _pixels(self, scene: OpenedScene, placed: Placed) -> PointPixels:
         return PointPixels(method=self.method, places=self.places, finest=scene.finest, placed=placed)

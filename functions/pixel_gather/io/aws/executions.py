@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -62,10 +63,6 @@ _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 
 _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Errors of a PUT under the condition that nothing is there."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -123,7 +120,7 @@ class Executions(Struct, frozen=True):
     links_from: str = ""
     """Start of the links to gathers, without a trailing slash: the address of the API, or empty."""
 
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
     kind: str = "gather"
     """What the executions are: ``gather`` or ``table``. Links and messages name it."""
 

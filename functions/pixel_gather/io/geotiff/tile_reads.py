@@ -292,16 +292,12 @@ def join_tile_reads(
         else:
             groups.append([tile_read])
             start, stop = tile_read.start, tile_read.stop
-    return [Get(group[0].start, max(map(_stop, group)), tuple(group)) for group in groups]
+    return [Get(group[0].start, max(each.stop for each in group), tuple(group)) for group in groups]
 
 
 def place_of(tile_read: TileRead) -> tuple[int, int, int]:
     """Return which bytes it decodes, and into how many rows: equal for reads of the same tile."""
     return tile_read[:3]
-
-
-def _stop(tile_read: TileRead) -> int:
-    return tile_read.stop
 
 
 def same_tiles(tile_reads: Sequence[TileRead]) -> Iterator[list[TileRead]]:

@@ -126,7 +126,8 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
             for each, scene in self._of_item(item, asked, choices):
                 told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
-        told.notes.extend(_of_far(len(found.items) - len(items)))
+        if n_far := len(found.items) - len(items):
+            told.notes.append(f"{counted(n_far, 'scene')} found that no feature lies on: left out")
         if not items:
             more = "".join(f"; {note}" for note in _of_skipped(found))
             raise NoSceneError(
@@ -240,11 +241,6 @@ def _of_duplicates(found: FoundScenes) -> Iterator[str]:
         f"{counted(len(found.dropped), 'scene')} left out, of which a later processing is kept: {one['id']} "
         f"(kept: {other['id']}){more}. To keep all, write duplicates: all"
     )
-
-
-def _of_far(n: int) -> Iterator[str]:
-    if n:
-        yield f"{counted(n, 'scene')} found that no feature lies on: left out"
 
 
 def _of_skipped(found: FoundScenes) -> Iterator[str]:
