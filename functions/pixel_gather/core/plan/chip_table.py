@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from copy import replace
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixel_gather.core.area import Box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.chip import Chip
-from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.model.source import CubeRow, ListColumn
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.table_view import TableOverList
@@ -198,16 +198,6 @@ class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
         """Number of windows by S3 bucket."""
         return {bucket: n * len(self.chips) for bucket, n in self.table.n_by_bucket.items()}
 
-    @property
-    def n_known(self) -> int:
-        """Always 0: requests with chips use no header index."""
-        return 0
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names in the list's ``band`` column."""
-        return self.table.bands
-
     def part(self, start: int, stop: int) -> ChipRows:
         """Return rows [start, stop), which are those of whole chips."""
         n_images = len(self._images)
@@ -221,11 +211,3 @@ class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
             first = number * n_images
             of_chip = _rows_of(self.chips[number], self._images)
             yield from islice(of_chip, max(start - first, 0), min(stop - first, n_images))
-
-    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
-        """Yield a tuple of None for each row in [start, stop): there are no packed headers."""
-        yield from repeat((None,) * max(len(self.bands), 1), stop - start)
-
-    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
-        """Return up to ``n`` sources spread evenly over the list."""
-        return self.table.spread(n, band=band)

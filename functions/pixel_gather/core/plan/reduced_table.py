@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from pixel_gather.core.errors import RequestError
@@ -142,31 +142,6 @@ class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
         """The list's columns."""
         return self.table.columns
 
-    @property
-    def n_sources(self) -> int:
-        """Lines of the list."""
-        return self.table.n_sources
-
-    @property
-    def n_repeated(self) -> int:
-        """Sources whose href is in an earlier line of the list, too."""
-        return self.table.n_repeated
-
-    @property
-    def n_by_bucket(self) -> Mapping[str, int]:
-        """Number of sources in each S3 bucket."""
-        return self.table.n_by_bucket
-
-    @property
-    def n_known(self) -> int:
-        """Always 0: requests that reduce use no header index."""
-        return 0
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """Names in the list's ``band`` column."""
-        return self.table.bands
-
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield groups [start, stop)."""
         keys = list(self._groups)
@@ -197,14 +172,6 @@ class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
         with_value = [row for row in rows if value(row) is not None]
         in_order = sorted(with_value, key=value, reverse=self.order != name)  # equal ones stay by href
         return in_order + [row for row in rows if value(row) is None]
-
-    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
-        """Yield a tuple of None for each row in [start, stop): there are no packed headers."""
-        yield from repeat((None,) * max(len(self.bands), 1), stop - start)
-
-    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
-        """Return up to ``n`` sources spread evenly over the list."""
-        return self.table.spread(n, band=band)
 
 
 def most_scenes(n_by_row: Iterable[tuple[int, int]], shard_rows: int) -> int:

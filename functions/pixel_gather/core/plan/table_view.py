@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from typing import Final
 
 from msgspec import Struct
@@ -55,6 +55,39 @@ class TableOverList(Struct, frozen=True, kw_only=True):
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's columns."""
         return self.table.columns
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names in the list's ``band`` column."""
+        return self.table.bands
+
+    @property
+    def n_sources(self) -> int:
+        """Lines of the list."""
+        return self.table.n_sources
+
+    @property
+    def n_repeated(self) -> int:
+        """Sources whose href is in an earlier line of the list, too."""
+        return self.table.n_repeated
+
+    @property
+    def n_by_bucket(self) -> Mapping[str, int]:
+        """Number of sources in each S3 bucket."""
+        return self.table.n_by_bucket
+
+    @property
+    def n_known(self) -> int:
+        """0: packed headers are of no use for these rows."""
+        return 0
+
+    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+        """Yield a tuple of None for each row in [start, stop)."""
+        yield from repeat((None,) * max(len(self.bands), 1), stop - start)
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources spread evenly over the list."""
+        return self.table.spread(n, band=band)
 
     def found_list(self) -> bytes | None:
         """Return what a search found."""
