@@ -62,10 +62,10 @@ def parse_nodata(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
         NeedBytes: The text has not been fetched yet.
     """
     content = ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES)
-    text = "" if content is None else content.decode("latin-1").strip(" ")
-    text = _MSVC_INFINITIES.get(text, text)
-    if not text:
+    if not content:
         return None
+    text = content.decode("latin-1").strip(" ")
+    text = _MSVC_INFINITIES.get(text, text)
     if dtype.kind in "iu":
         return _integer(text, np.iinfo(dtype))
     return _floating(text, dtype)
