@@ -32,6 +32,7 @@ from pixel_gather import (
 )
 from pixel_gather.features.join.repository import _ROOT_ID
 from pixel_gather_cli.main import command
+from support.images import write_image
 from support.joined_cubes import FILES, gather_member
 from support.undrawn import gather_undrawn
 
@@ -124,6 +125,48 @@ def test_no_cube_is_joined_into_its_own_folder(cubes: list[Path], mode: Any) -> 
         with pytest.raises(RequestError, match=f"to: it lies in the cube {cubes[1]}; write another place"):
             join(cubes[:2], to=to, mode=mode)
         assert not to.exists()
+
+
+def test_rows_of_several_scalings_keep_their_own(tmp_path: Path) -> None:
+    """Without it, nobody knew what their pixels mean. Cubes of one scaling get none, and no other's group."""
+    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
+
+    def gathered(name: str, *offsets: float) -> Path:
+        hrefs = [
+            write_image(tmp_path / f"{name}{n}.tif", np.full((8, 8), 7, "u2"), scaling=(0.5, offset))
+            for n, offset in enumerate(offsets)
+        ]
+        request = {"sources": hrefs, "window": {"pixels": [0, 0, 8, 8]}, "output": {"layout": layout}}
+        gather_undrawn(request, to=tmp_path / name)
+        return tmp_path / name
+
+    raw, mixed, more = gathered("raw", 0, 0), gathered("mixed", 0, -1), gathered("more", 3, 2)
+    join([raw, mixed], to=tmp_path / "all")
+    join([more], to=tmp_path / "all", mode="add")
+    own = open_joined(tmp_path / "all", group="group_2")
+
+    assert own.add_offset.values.tolist() == [0, -1, 3, 2]
+    assert own.scale_factor.values.tolist() == [0.5] * 4
+    assert "add_offset" not in open_joined(tmp_path / "all", group="group_1")
+
+
+def test_a_group_without_scalings_takes_no_rows_that_have_their_own(tmp_path: Path) -> None:
+    """Such rows begin a group of their own, if nothing else differs."""
+    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
+    plain, other, scaled = (
+        write_image(tmp_path / f"{name}.tif", np.full((8, 8), 7, "u2"), scaling=scaling)
+        for name, scaling in (("plain", None), ("other", None), ("scaled", (2, 5)))
+    )
+    for cube, hrefs in (("one", [plain, other]), ("two", [plain, scaled]), ("three", [scaled, plain])):
+        request = {"sources": hrefs, "window": {"pixels": [0, 0, 8, 8]}, "output": {"layout": layout}}
+        gather_undrawn(request, to=tmp_path / cube)
+    join([tmp_path / "one"], to=tmp_path / "all")
+    join([tmp_path / "two"], to=tmp_path / "all", mode="add")
+    join([tmp_path / "one", tmp_path / "three"], to=tmp_path / "both")
+
+    assert open_joined(tmp_path / "all", group="group_1").sizes["source"] == 2
+    assert open_joined(tmp_path / "all", group="group_2").add_offset.values.tolist() == [0, 5]
+    assert open_joined(tmp_path / "both").add_offset.values.tolist() == [0, 0, 5, 0]
 
 
 @pytest.mark.parametrize("keep", ["cloud", 7])

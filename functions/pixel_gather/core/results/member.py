@@ -18,6 +18,9 @@ _READ: Final = 1
 _ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset", "units")
 """Attributes that change what a pixel means. Members of one array have the same."""
 
+OF_PIXELS: Final = ("nodata", "scale_factor", "add_offset")
+"""Coordinates that say it where the rows of a cube differ. Every table of rows has them as columns."""
+
 _GRID: Final = ("spatial:transform", "proj:code", "proj:wkt2")
 """Attributes of a cube's group that say where its pixels lie."""
 
@@ -89,6 +92,11 @@ class Member(Struct, frozen=True, kw_only=True, eq=False):
     def n_padded(self) -> int:
         """Number of its rows, rounded up to whole shards."""
         return -(-self.n_rows // self.shard_rows) * self.shard_rows
+
+    @property
+    def of_pixels(self) -> tuple[str, ...]:
+        """Its coordinates without which nobody knows what its pixels mean."""
+        return tuple(name for name in OF_PIXELS if name in self.arrays)
 
     def kind(self, *, any_grid: bool) -> dict[str, Any]:
         """Return what members of one array have in common.

@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.results.member import PRESENCE, Member
+from pixel_gather.core.results.member import OF_PIXELS, PRESENCE, Member
 from pixel_gather.core.results.presence import Presence
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
@@ -149,7 +149,7 @@ def join(
         any_grid, keep = _as_before(there, any_grid=any_grid, keep=keep)
         _refuse_joined(there, places)
     reader = MemberReader(settings)
-    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep]))
+    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *OF_PIXELS, *keep]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     # Nothing is written before all members were read.
     if mode != "new":
@@ -393,12 +393,18 @@ def _write(
     """Write the members into the groups that they fit, and into new ones. Return the names of all groups."""
     kinds: list[Any] = [each.record["kind"] for each in there]
     of_kind: list[list[Member]] = [[] for _ in kinds]
+    lacking = [set(OF_PIXELS).difference(each.record["columns"]) for each in there]
     for member in members:
         kind = member.kind(any_grid=any_grid)
-        if kind not in kinds:
+        fitting = (
+            n for n, known in enumerate(kinds) if known == kind and lacking[n].isdisjoint(member.of_pixels)
+        )
+        at = next(fitting, len(kinds))
+        if at == len(kinds):
             kinds.append(kind)
             of_kind.append([])
-        of_kind[kinds.index(kind)].append(member)
+            lacking.append(set())
+        of_kind[at].append(member)
     names = [_GROUP.format(n) for n in range(1, len(kinds) + 1)]
     write_groups(transaction.store, names)
     kept = list(dict.fromkeys(keep))

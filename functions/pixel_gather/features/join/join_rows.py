@@ -54,9 +54,13 @@ def joined_rows(
 
 
 def shown_columns(members: Sequence[Member], keep: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that become coordinates: those of `SHOWN` that exist, and those that are kept."""
+    """Return the columns that become coordinates.
+
+    They are those of `SHOWN` that exist, those that the pixels of a member need, and those that are kept.
+    """
     there = {name for each in members for name in each.columns}
-    return tuple(dict.fromkeys([*(name for name in SHOWN if name in there), *keep]))
+    needed = [name for each in members for name in each.of_pixels]
+    return tuple(dict.fromkeys([*(name for name in SHOWN if name in there), *needed, *keep]))
 
 
 def all_columns(members: Sequence[Member]) -> tuple[str, ...]:
