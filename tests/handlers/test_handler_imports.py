@@ -35,6 +35,16 @@ _RARE = ("pixel_gather.io.gdal.reader", "xml.etree.ElementTree")
 """Needed only for sources that GDAL reads, and for sources that declare a scale."""
 
 
+_OTHER_GATHERS = (
+    "pixel_gather.core.plan.chip_table",
+    "pixel_gather.core.plan.plan_reduction",
+    "pixel_gather.io.aws.gather_document",
+    "pixel_gather.io.store.json_http",
+    "pixel_gather.tables",
+    *("email", "html", "secrets", "shutil", "tempfile"),
+)
+"""What a worker needs for no gather, or only for sources that are signed for."""
+
 _PICTURES = ("matplotlib", "jinja2", "PIL")
 """Needed only when the finish draws. No other package has them."""
 
@@ -55,7 +65,7 @@ class Case:
 CASES = (
     Case(
         ("gather_shard",),
-        ("pydantic", "zarr", "rasterio", *_AWS, *_LISTS, *_OTHER_STEPS, *_RARE, *_PICTURES),
+        ("pydantic", "zarr", "rasterio", *_AWS, *_LISTS, *_OTHER_STEPS, *_OTHER_GATHERS, *_RARE, *_PICTURES),
     ),
     Case(("finish_gather",), ("pydantic", "rasterio", *_AWS, *_LISTS, *_PICTURES)),
     Case(("plan_gather", "dry_run"), ("rasterio", "zarr", *_AWS, *_PICTURES)),
@@ -73,7 +83,6 @@ CASES = (
 )
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:

@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.estimate.assumptions import use_measured
-from pixel_gather.core.halt import HALTED_KEY, why_halted
-from pixel_gather.io.aws.gather_document import marker_key
+from pixel_gather.core.halt import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner
@@ -20,7 +19,6 @@ from pixel_gather.io.store.limiter.ledgers import HostBudgets, ObjectLedger
 from pixel_gather.io.store.object_store import Objects, open_place
 from pixel_gather.io.store.signing import Sign, Signing
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
@@ -91,7 +89,7 @@ class Deployment:
     async def is_cancelled(self, execution: str) -> bool:
         """Tell whether somebody has cancelled an execution."""
         markers = ObjectControlStore(self._control, "", may_list=False)
-        return await markers.get(marker_key(execution)) is not None
+        return await markers.get(cancelled_key(execution)) is not None
 
     async def why_halted(self) -> str | None:
         """Return why nothing begins now, as the month's budget is spent; None if there is no reason."""
@@ -119,6 +117,8 @@ class Deployment:
 
     async def ranking_answer(self, name: str) -> bytes | None:
         """Return the answer of a large ranking, which lies beside its table; None if somebody removed it."""
+        from pixel_gather.tables.table_receipt import RESULT_KEY  # noqa: PLC0415 # for rankings alone
+
         if (result := await self.results.below(name).get(RESULT_KEY)) is None:
             return None
         table = json.loads(result)["table"].removeprefix(self.settings.table_href(name))

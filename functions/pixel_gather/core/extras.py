@@ -1,7 +1,6 @@
 """Checks for packages that an extra installs, such as ``[aws]``."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Final, Literal
 
 from pixel_gather.core.errors import MissingExtraError
@@ -39,6 +38,8 @@ def check_extra(extra: Extra, what: str, *, packages: Sequence[str] = ()) -> Non
 
 def is_installed(package: str) -> bool:
     """Return whether a package is installed. It is not imported."""
+    from importlib.util import find_spec  # noqa: PLC0415 # not in a worker's start
+
     try:
         return find_spec(package) is not None
     except ValueError:  # the program has blocked its import

@@ -1,9 +1,9 @@
-"""The marker that halts a deployment. Pure.
+"""The marker that halts a deployment, and the one that cancels a gather. Pure.
 
-It is set when the deployment's budget of the month is spent, or when somebody halts the deployment. While the
-marker holds, no new gather and no new table of points, zones or a ranking begins. The marker is one small
-object beside the register of `pixel_gather.core.share_workers`. It holds until the month is over. This module
-imports no JSON library but Python's own, so that it can be in the package of every Lambda function.
+The first one is set when the deployment's budget of the month is spent, or when somebody halts the
+deployment. While it holds, no new gather and no new table of points, zones or a ranking begins. It is one
+small object beside the register of `pixel_gather.core.share_workers`. It holds until the month is over. This
+module imports no JSON library but Python's own, so that it can be in the package of every Lambda function.
 """
 
 import json
@@ -13,6 +13,11 @@ from typing import Final
 
 HALTED_KEY: Final = "pace/halted.json"
 """Key in the control bucket."""
+
+
+def cancelled_key(id_: str) -> str:
+    """Return the key of the marker of a cancelled gather in the control bucket. Workers look for it."""
+    return f"cancelled/{id_}"
 
 
 def halt_content(now: datetime, limited: Mapping[str, int], *, by_hand: bool = False) -> bytes:

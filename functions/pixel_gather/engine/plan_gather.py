@@ -14,7 +14,8 @@ import msgspec
 from pixel_gather.core.errors import NothingToAppendError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
-from pixel_gather.core.plan.chip_table import ChipRows, ChipTable
+from pixel_gather.core.plan.chip_rows import ChipRows
+from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.plan.plan import gather_digest

@@ -10,7 +10,7 @@ import msgspec
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.model.source import CubeRow
-from pixel_gather.core.plan.chip_table import ChipRows
+from pixel_gather.core.plan.chip_rows import ChipRows
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpacked

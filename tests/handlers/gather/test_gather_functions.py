@@ -16,9 +16,9 @@ from zarr.storage import ObjectStore
 
 from handlers.deployment.settings import SourceBucket
 from pixel_gather.core.errors import GatherCancelledError, StoreError
+from pixel_gather.core.halt import cancelled_key
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
-from pixel_gather.io.aws.gather_document import marker_key
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.lambda_functions import EXECUTION, REGION, Context, StateMachine, records
 from support.undrawn import bare, gather_undrawn
@@ -636,7 +636,7 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     verdict = machine.planned(REQUEST)
     first, *_ = machine.manifest(verdict)
     machine.fill(verdict, [first], limit_s=60)
-    machine.s3.put_object(Bucket="control", Key=marker_key(EXECUTION), Body=b"{}")
+    machine.s3.put_object(Bucket="control", Key=cancelled_key(EXECUTION), Body=b"{}")
 
     after = machine.fill(verdict, machine.manifest(verdict)[1:], limit_s=60)
 

@@ -16,6 +16,7 @@ from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.source import CubeRow, ListColumn
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipRows, rows_of_chip
 from pixel_gather.core.plan.table_view import TableOverList
 
 TABLE_FIELD: Final = "windows.table"
@@ -118,30 +119,6 @@ def order_of_places(lons: Floats, lats: Floats) -> np.ndarray[Any, np.dtype[np.i
     return np.argsort(codes, kind="stable")
 
 
-class ChipRows(Struct, frozen=True, kw_only=True):
-    """Some chips and all images: a task's part of the list. Each image is stored once, not once a chip."""
-
-    chips: tuple[Chip, ...]
-    images: tuple[CubeRow, ...]
-
-    def rows(self) -> list[CubeRow]:
-        """Return the rows: all images of the first chip, then those of the second."""
-        return [row for chip in self.chips for row in _rows_of(chip, self.images)]
-
-
-def _rows_of(chip: Chip, images: Sequence[CubeRow]) -> Iterator[CubeRow]:
-    for image in images:
-        # not by `replace`, which takes three times as long
-        yield CubeRow(
-            time_us=image.time_us,
-            sources=image.sources,
-            chip=chip,
-            is_asked=image.is_asked,
-            mask=image.mask,
-            mask_etag=image.mask_etag,
-        )
-
-
 class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
     """Implements `pixel_gather.core.ports.SourceTable`: row ``c * n_images + i`` is image i of chip c."""
 
@@ -209,5 +186,5 @@ class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
         n_images = len(self._images)
         for number in range(start // n_images, -(-stop // n_images)):
             first = number * n_images
-            of_chip = _rows_of(self.chips[number], self._images)
+            of_chip = rows_of_chip(self.chips[number], self._images)
             yield from islice(of_chip, max(start - first, 0), min(stop - first, n_images))

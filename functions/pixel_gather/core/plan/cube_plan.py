@@ -192,6 +192,10 @@ def object_keys(arrays: Sequence[PixelArray], *, row: int, strip: int = 0, is_fo
     return [f"{each.name}/c/{place}" for each in arrays]
 
 
+CHOSEN: Final = ("first", "last", "min", "max")
+"""Statistics of scenes whose results are pixels of the sources."""
+
+
 class Reduction(Struct, frozen=True, kw_only=True):
     """How the scenes of a group become one row, and what they are before."""
 

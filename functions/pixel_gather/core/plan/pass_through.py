@@ -13,9 +13,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, NO_PREDICTOR, TileCoding
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.choose_layout import Layout, tile_layout
-from pixel_gather.core.plan.draft import Draft
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.plan.draft import Draft
     from pixel_gather.core.request.request import GatherRequest
 
 _FIELD: Final = "output.codec"
@@ -152,7 +152,7 @@ def _whole_tiles(window: Window, coding: TileCoding | None) -> str:
 
 
 def layout_of(
-    request: "GatherRequest", drafts: Sequence[Draft], shape: tuple[int, int, int], **sizes: int
+    request: "GatherRequest", drafts: Sequence["Draft"], shape: tuple[int, int, int], **sizes: int
 ) -> Layout:
     """Return the layout whose chunks are the sources' tiles.
 
@@ -181,7 +181,7 @@ def layout_of(
 
 
 def warnings_of(
-    request: "GatherRequest", drafts: Sequence[Draft], *, codec: str, by_reference: bool = False
+    request: "GatherRequest", drafts: Sequence["Draft"], *, codec: str, by_reference: bool = False
 ) -> Iterator[str]:
     """Yield what a user of the cube has to know: who can read it, and what it lacks.
 

@@ -11,16 +11,13 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import NO_MEANING, has_classes
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout, plan_layout
-from pixel_gather.core.plan.cube_plan import Append, Measurement, Reduction, SourceSlot
+from pixel_gather.core.plan.cube_plan import CHOSEN, Append, Measurement, Reduction, SourceSlot
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.reduced_table import ReducedTable, most_scenes
 from pixel_gather.core.ports import SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
-
-CHOSEN: Final = ("first", "last", "min", "max")
-"""Statistics whose results are pixels of the sources."""
 
 _OF_COMPLEX: Final = ("first", "last")
 """Statistics of complex numbers, beside ``count``."""

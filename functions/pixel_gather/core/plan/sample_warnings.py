@@ -18,6 +18,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.choose_overview import times_finer
 from pixel_gather.core.plan.cube_plan import (
+    CHOSEN,
     ON_ANOTHER_GRID,
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
@@ -26,7 +27,6 @@ from pixel_gather.core.plan.cube_plan import (
     SourceSlot,
 )
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
-from pixel_gather.core.plan.plan_reduction import CHOSEN
 from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
 

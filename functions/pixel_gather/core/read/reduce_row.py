@@ -10,8 +10,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.plan_reduction import CHOSEN
+from pixel_gather.core.plan.cube_plan import CHOSEN, CubePlan
 from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]

@@ -23,7 +23,7 @@ from pixel_gather.core.errors import (
     RequestError,
     TableNotFoundError,
 )
-from pixel_gather.core.halt import HALTED_KEY, why_halted
+from pixel_gather.core.halt import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
@@ -32,7 +32,6 @@ from pixel_gather.io.aws.gather_document import (
     CANCELLED,
     STATES,
     gather_line,
-    marker_key,
     status_document,
     summary_key,
     why_not_redrivable,
@@ -258,7 +257,9 @@ class Executions(Struct, frozen=True):
         """Put the marker that workers look for. The first one stays, with the time of its request."""
         said = json.dumps({"cancelled_at": self.now().isoformat(timespec="seconds")}).encode()
         try:
-            self.s3.put_object(Bucket=self.control_bucket, Key=marker_key(name), Body=said, IfNoneMatch="*")
+            self.s3.put_object(
+                Bucket=self.control_bucket, Key=cancelled_key(name), Body=said, IfNoneMatch="*"
+            )
         except ClientError as error:
             if code_of(error) not in _THERE_ALREADY:
                 raise

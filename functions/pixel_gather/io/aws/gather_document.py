@@ -57,11 +57,6 @@ def summary_key(id_: str) -> str:
     return f"summaries/{id_}.json"
 
 
-def marker_key(id_: str) -> str:
-    """Return the key of the marker of a cancelled gather in the control bucket. Workers look for it."""
-    return f"cancelled/{id_}"
-
-
 def status_document(
     found: Mapping[str, Any],
     *,

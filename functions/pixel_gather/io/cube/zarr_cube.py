@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import replace
 from math import prod
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -243,6 +242,8 @@ class ZarrCube(CubeFiles, frozen=True):
     @contextmanager
     def staged(self) -> Iterator[StagedCube]:
         """Open an empty cube in a temporary folder. Its table of rows names the shards of this one."""
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 # 3 ms that no worker needs
+
         from pixel_gather.io.cube.staged_cube import StagedZarrCube  # noqa: PLC0415 # arro3
 
         with TemporaryDirectory(prefix="pixel-gather-") as folder:

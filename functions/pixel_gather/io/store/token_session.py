@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pixel_gather.io.store.json_http import retry_after_s
-
 _TRIES: Final = 6
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 60.0
@@ -119,6 +117,8 @@ class TokenSession:
 
 def _wait_s(retry_after: str, attempt: int) -> float:
     """Return how long to wait: as long as the service wants, and a little longer by chance."""
+    from pixel_gather.io.store.json_http import retry_after_s  # noqa: PLC0415 # for signed reads alone
+
     asked_s = retry_after_s(retry_after)
     if asked_s is None:
         asked_s = _FIRST_WAIT_S * 2**attempt

@@ -5,8 +5,8 @@ a worker that has nothing to ask gives its share back.
 """
 
 import asyncio
+import os
 import random
-import secrets
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -93,7 +93,7 @@ class HostGovernor:
         self._clock = clock or WorkersClock()
         self._store_clock = StoreClock()
         self._clock_good_until_s = float("-inf")
-        self._name = secrets.token_hex(8)
+        self._name = os.urandom(8).hex()
         self._lease: Lease | None = None
         self._ends_s = float("-inf")
         self._due_s = self._renew_at_s = float("-inf")

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import ceil
@@ -121,6 +120,8 @@ def open_users_folder() -> tuple[Store, str]:
     Raises:
         StoreError: It cannot be made, or belongs to somebody else.
     """
+    import tempfile  # noqa: PLC0415 # 3 ms that no worker needs
+
     user = getattr(os, "getuid", int)()  # 0 on Windows, as the owner of every file there
     folder = Path(tempfile.gettempdir(), f"{_FOLDER}-{user}")
     try:
