@@ -36,6 +36,15 @@ def test_classes_are_few_whole_numbers_or_have_a_name(name: str, pixels: Any, n_
     assert shares == sorted(shares, reverse=True)
 
 
+def test_values_with_a_unit_are_no_classes() -> None:
+    """However few they are, such as counts. A name, or what the file says, goes before that."""
+    pixels = _RANDOM.integers(0, 4, (2, 32, 32), "uint16")
+    is_valid = np.ones(pixels.shape, dtype=bool)
+
+    assert not count_classes("band_1", pixels, is_valid, meaning=BandMeaning(unit="1"))
+    assert len(count_classes("SCL", pixels, is_valid, meaning=BandMeaning(unit="1"))) == 4
+
+
 def test_what_the_file_says_goes_before_the_name() -> None:
     """Its names, its colours, and black for what its palette leaves out, however many classes there are."""
     pixels = np.repeat(np.arange(100, dtype="uint8"), 2).reshape(1, 10, 20)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.band_meaning import NO_MEANING, has_classes
+from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout, plan_layout
 from pixel_gather.core.plan.cube_plan import CHOSEN, Append, Measurement, Reduction, SourceSlot
@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 
 _OF_COMPLEX: Final = ("first", "last")
 """Statistics of complex numbers, beside ``count``."""
+
+_COUNTS: Final = BandMeaning(unit="1")
+"""CF's unit of numbers of things. A measurement with a unit is an amount, and no map of few classes."""
 
 _MOST_COUNTED: Final = 65_535
 _NARROW_NBYTES: Final = 2
@@ -62,7 +65,7 @@ def _reduced(measurement: Measurement, statistic: str, *, slot: int, n_scenes: i
     if statistic == "count":
         counted = "uint16" if n_scenes <= _MOST_COUNTED else "uint32"
         return Measurement(
-            name=name, slot=slot, dtype=counted, nodata=None, scale=1.0, offset=0.0, meaning=NO_MEANING
+            name=name, slot=slot, dtype=counted, nodata=None, scale=1.0, offset=0.0, meaning=_COUNTS
         )
     if dtype.kind == "c" and statistic not in _OF_COMPLEX:
         why = "no mean is made of them" if statistic == "mean" else "complex numbers have no order"

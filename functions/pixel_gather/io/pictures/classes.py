@@ -52,8 +52,10 @@ def count_classes(
     """
     if pixels.dtype.kind not in "iub":
         return ()
-    values, counts = np.unique(pixels[is_valid], return_counts=True)
     is_named = has_classes(name, meaning)
+    if meaning.unit and not is_named:
+        return ()
+    values, counts = np.unique(pixels[is_valid], return_counts=True)
     most = MOST_CLASSES if meaning.classes else _MOST_NAMED if is_named else _MOST_UNNAMED
     has_pixels = is_named or counts.sum() >= _FEWEST_PIXELS * len(values)
     if len(values) > most or len(values) < (1 if is_named else 2) or not has_pixels:
