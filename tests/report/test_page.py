@@ -192,7 +192,7 @@ def test_page_without_pictures_says_so_in_one_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("n_read", "shape", "why"),
-    [(0, (10, 1, 1), "none was read"), (10, (10, 9, 7), "they are smaller than 8 pixels")],
+    [(0, (10, 1, 1), "none was read"), (10, (10, 9, 7), "a side has fewer than 8 pixels")],
 )
 def test_page_says_why_it_has_no_pictures(n_read: int, shape: tuple[int, int, int], why: str) -> None:
     """One reason, not two that may hold."""
@@ -202,6 +202,15 @@ def test_page_says_why_it_has_no_pictures(n_read: int, shape: tuple[int, int, in
     html = page_with(replace(evidence, report=report))
 
     assert f"The windows are not shown: {why}." in html
+
+
+def test_page_of_a_gather_that_read_nothing_says_nothing_of_its_grid() -> None:
+    """The files may say where they lie. Nobody could read it."""
+    evidence = evidence_of(MadeCube(failed=frozenset(range(10))))
+    html = page_with(replace(evidence, report=replace(evidence.report, is_aligned=False)))
+
+    assert "no georeference" not in html
+    assert "its own grid" not in html
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ _UNKNOWN = "the files have map coordinates, but do not say of which system"
         ("EPSG:3857", ("EPSG:3857", "Web Mercator"), ("10 m", "")),
         ("EPSG:31370", ("EPSG:31370", ""), ("10 map units", "")),
         ('PROJCRS["Lambert of ours",LENGTHUNIT["metre",1]]', ("Lambert of ours", ""), ("10 m", "")),
-        ('PROJCRS["Old",LENGTHUNIT["foot",0.3]]', ("Old", ""), ("10 foot", "")),
+        ('PROJCRS["Old",LENGTHUNIT["US survey foot",0.3]]', ("Old", ""), ("10 US survey foot", "")),
         (
             "",
             ("unknown", "the files have map coordinates, but do not say of which system"),

@@ -125,7 +125,7 @@ def _in_short(gathered: Gathered) -> str:
     shape = " x ".join(f"{length:,}" for length in report.shape_of_arrays)
     arrays = zip(report.measurements, report.dtypes, strict=True)
     names = ", ".join(f"{name} ({dtype})" for name, dtype in arrays)
-    n_read = report.status_counts.get("ok", 0)
+    n_read = report.n_read
     speed = f"{report.wall_s:,.2f} s, {report.sources_per_s:,.1f} sources/s"
     received = f"{size(report.fetched_nbytes)} received in {counted(report.requests, 'request')}"
     failures = [

@@ -186,6 +186,11 @@ class Report(TimingSummary, frozen=True, kw_only=True):
         return self.shape if n is None else (rows // n, n, *others)
 
     @property
+    def n_read(self) -> int:
+        """Sources that gave pixels."""
+        return self.status_counts.get("ok", 0)
+
+    @property
     def n_failed(self) -> int:
         """Sources of the list that gave no pixels."""
         return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
@@ -226,7 +231,7 @@ def column_of_report(report: Report, *, name: str) -> RunColumn:
         dtype=", ".join(dict.fromkeys(report.dtypes)),
         concurrency=report.concurrency,
         digest=report.digest,
-        n_read=report.status_counts.get("ok", 0),
+        n_read=report.n_read,
         n_sources=report.n_sources,
         open_share=open_share(report),
         mib_per_s=report.data_nbytes / 2**20 / report.wall_s if report.wall_s else None,

@@ -213,6 +213,7 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
     named = zip(report.measurements, report.dtypes, strict=True)
     crs = attributes.get("proj:code") or ("in WKT" if "proj:wkt2" in attributes else "")
     grid = "all rows share one grid" if report.is_aligned else "rows have grids of their own"
+    grid = grid if report.n_read else "no row was read"
     box = ", ".join(f"{edge:.10g}" for edge in attributes.get("spatial:bbox", ()))
     array = stored_array(array)  # of chips, not of rows
     shards = array.shards or array.chunks

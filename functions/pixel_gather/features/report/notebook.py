@@ -32,7 +32,7 @@ def _facts(report: Report, place: str, page: str | None) -> Iterator[tuple[str, 
     yield "shape", f"{n_rows:,} rows of {height:,} x {width:,} pixels"
     named = zip(report.measurements, report.dtypes, strict=True)
     yield "measurements", ", ".join(f"{name} ({dtype})" for name, dtype in named)
-    yield "sources read", f"{report.status_counts.get('ok', 0):,} of {report.n_sources:,}"
+    yield "sources read", f"{report.n_read:,} of {report.n_sources:,}"
     yield "failed", f"{report.n_failed:,}"
     yield "wall time", f"{report.wall_s:,.2f} s"
     if page is not None:

@@ -235,7 +235,7 @@ async def _refer_to_tiles(
             async for batch in batches:
                 await cube.add(batch)
         report = await cube.complete()
-    if not report.status_counts.get("ok"):
+    if not report.n_read:
         cause = report.causes[0]
         raise RequestError(
             f"no source can be referred to; {shown_href(cause.hrefs[0])}: {cause.reason}", field="sources"

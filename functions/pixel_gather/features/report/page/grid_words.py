@@ -77,8 +77,8 @@ def _unit(crs: str) -> str:
     units = _UNIT.findall(crs)
     if crs.lstrip().startswith("GEOG") or not units:
         return "\u00b0" if crs.lstrip().startswith("GEOG") else "map units"
-    name = units[-1][1].lower()
-    return "m" if name in ("metre", "meter", "m") else name
+    name = str(units[-1][1])
+    return "m" if name.lower() in ("metre", "meter", "m") else name
 
 
 def _short(length: float) -> str:

@@ -66,7 +66,7 @@ def _map(evidence: Evidence) -> MapView | None:
     return map_of(
         evidence.footprints,
         evidence.source_footprints,
-        is_aligned=report.is_aligned,
+        is_aligned=report.is_aligned or not report.n_read,
         n_sources=report.n_sources,
     )
 

@@ -116,11 +116,11 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
 
 
 def _why_no_pictures(report: Report) -> str:
-    if not report.status_counts.get("ok"):
+    if not report.n_read:
         return "none was read"
     _, height, width = report.shape
     return (
-        f"they are smaller than {SHORTEST_SIDE} pixels"
+        f"a side has fewer than {SHORTEST_SIDE} pixels"
         if min(height, width) < SHORTEST_SIDE
         else "the cube has no quicklooks"
     )
@@ -141,10 +141,10 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
     yield (
         "window",
         f"{width:,} x {height:,} pixels",
-        "" if report.is_aligned else "each image has its own grid",
+        "" if report.is_aligned or not report.n_read else "each image has its own grid",
     )
-    crs, note = crs_in_words(where)
-    yield "CRS", crs, note
+    if report.n_read:
+        yield "CRS", *crs_in_words(where)
     if where.transform is not None:
         yield "pixel size", *pixel_in_words(where, where.transform, evidence.footprints)
     named = dict(zip(report.measurements, report.dtypes, strict=True))
