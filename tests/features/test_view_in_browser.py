@@ -26,7 +26,7 @@ from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
 from pixel_gather.io.cube.written_report import view_page
 from pixel_gather.io.pictures.stretch import Stretch
-from support.browser import EARLIER, LATEST, Page, needs_browser, opened_browser
+from support.browser import EARLIER, LATEST, Page, faults, needs_browser, opened_browser
 from support.joined_cubes import FILES
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import (
@@ -897,6 +897,31 @@ def test_page_names_a_file_as_people_do(page: Page, tmp_path: Path) -> None:
         shown = page.run("document.getElementById('href').textContent")
 
     assert shown == f"file://{tmp_path}/100%25 rain f\u00fcr.tif"
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_page_has_room_for_a_long_name(page: Page, tmp_path: Path, width: int) -> None:
+    """In the title, the legends and the table of a pixel."""
+    rows = [{"href": str(each), "band": "a_name_" * 10, "scene": str(n)} for n, each in enumerate(FILES[:2])]
+    request = {"sources": {"rows": rows}, "window": {"pixels": [0, 0, 16, 16]}}
+    gather_undrawn(request, to=tmp_path / "long.zarr")
+    with _serving(str(tmp_path / "long.zarr")) as (url, _):
+        page.look(width=width, height=844)
+        page.open_(f"{url}#part=1,1,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+
+        assert not faults(page)
+
+
+def test_page_has_no_colour_bar_without_a_valid_pixel(page: Page) -> None:
+    """It would have no ends."""
+    store = plain_cube(64, dim="source", dtype="float32")
+    zarr.open_group(ObjectStore(store))["band_1"][...] = np.nan
+    with _serving(store) as (url, _):
+        page.open_(url)
+
+        assert page.run("document.getElementById('key').textContent") == "band_1"
+        assert not page.run("document.querySelector('#key .bar')")
 
 
 def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:

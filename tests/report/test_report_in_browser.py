@@ -11,9 +11,10 @@ from scipy import ndimage
 
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import report_files_of
-from support.browser import LOADED, Page, needs_browser, opened_browser
+from support.browser import LOADED, Page, faults, needs_browser, opened_browser
 from support.image_cubes import failing_cube, scene_class_cube
 from support.images import write_image
+from support.report_cubes import MadeCube
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import (
     MASKLESS,
@@ -65,6 +66,17 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, files in pages.items():
         (folder / f"{name}.html").write_bytes(files["report.html"])
     return {name: (folder / f"{name}.html").as_uri() for name in pages}
+
+
+def test_long_name_of_a_measurement_stays_on_a_telephone(page: Page, tmp_path: Path) -> None:
+    """Where one chooses it, too."""
+    cube = MadeCube(bands={"a_name_" * 10: frozenset(), "b": frozenset()})
+    files = report_files_of(read_evidence(cube.stored(), place="cube"), viewer=None)
+    (tmp_path / "report.html").write_bytes(files["report.html"])
+
+    _open(page, (tmp_path / "report.html").as_uri(), width=390)
+
+    assert not faults(page)
 
 
 def _open(page: Page, url: str, *, width: int = 1440, is_dark: bool = False) -> None:

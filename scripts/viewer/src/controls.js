@@ -93,11 +93,13 @@ export function fillKey(view, cube, limits, classes) {
     }));
   } else {
     const { real, unit } = cube.describe(view.bands[0]);
-    const ends = limits ? toldApart(limits[0].map(real)) : ["–", "–"];
+    const named = made("span", { textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` });
+    $("key").replaceChildren(named);
+    if (!limits) return; // no pixel is valid
+    const ends = toldApart(limits[0].map(real));
     const bar = made("span", { className: "bar", role: "img", ariaLabel: `Colour bar from ${ends.join(" to ")}` });
     bar.style.background = barOf(view, 0);
-    const named = made("span", { textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` });
-    $("key").replaceChildren(named, made("span", { className: "limits" }, ends[0], bar, ends[1]));
+    $("key").append(made("span", { className: "limits" }, ends[0], bar, ends[1]));
   }
 }
 
