@@ -119,6 +119,28 @@ def test_a_map_across_the_antimeridian_is_as_narrow_as_its_features(folder: Path
     assert "longitude 179.7000 to -179.8000" in page
 
 
+def test_a_map_of_one_place_has_it_in_the_middle(folder: Path, tmp_path: Path) -> None:
+    """In a low picture. Its single value has no colour bar, and no range."""
+    to = tmp_path / "t.parquet"
+    points(PLOTS[:1], {"rows": listed(folder)["rows"][:1]}, to=to, id="id", crs=CRS)
+    page = page_of(to)
+    (value,) = (number_in_words(each["b1"]) for each in rows_of(to))
+
+    assert 'viewBox="0 0 960 120"' in page
+    assert 'cx="480.0" cy="60.0"' in page
+    assert f'<span class="limits">b1 {value}</span>' in page
+    assert f"b1, {value}: the median" in page
+
+
+def test_an_image_that_was_not_read_is_named_as_people_do(folder: Path, tmp_path: Path) -> None:
+    """Its address is percent-encoded."""
+    to = tmp_path / "t.parquet"
+    rows = [*listed(folder)["rows"][:1], {"href": str(tmp_path / "gone \u00fc.tif"), "time": "2024-07-01"}]
+    points(PLOTS, {"rows": rows}, to=to, id="id", crs=CRS)
+
+    assert f"file://{tmp_path}/gone \u00fc.tif" in page_of(to)
+
+
 def _number(found: tuple[str, str]) -> float:
     return float(found[1].replace(",", ""))
 
@@ -162,7 +184,7 @@ def test_a_table_without_times_or_values_has_a_page(folder: Path, tmp_path: Path
     points(PLOTS if sources else [far], {"rows": rows[:3]}, to=to, id="id", crs=CRS)
     page = page_of(to)
 
-    assert "No image has a time." in page
+    assert "No line has a time." in page
     assert "b1 has no value with a time." in page
     assert "No feature has a value with a time." in page
     assert "Colour bar" not in page
@@ -177,7 +199,7 @@ def test_values_of_ten_thousand_have_no_exponent(tmp_path: Path) -> None:
 
     page = page_of(tmp_path / "t.parquet")
 
-    assert "b1, 12,345 to 12,345: the median of all features" in page
+    assert "b1, 12,345: the median of all features" in page
     assert "<title>1: 12,345</title>" in page
 
 

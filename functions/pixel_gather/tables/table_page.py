@@ -119,7 +119,7 @@ def table_page(table: Path) -> str:
 def _coverage(drawn: DrawnTable) -> str:
     """Return a bar for each time: how many features have a value."""
     if not len(drawn.times):
-        return "<p>No image has a time.</p>"
+        return "<p>No line has a time.</p>"
     has_value = np.any([np.isfinite(each) for each in drawn.values.values()], axis=0)
     times = np.unique(drawn.times)
     at = np.searchsorted(times, drawn.times)
@@ -182,7 +182,8 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
         marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
         legend.append((colour, str(drawn.ids[feature])))
-    said = f"{name}, {number_in_words(least)} to {with_unit(number_in_words(most), unit)}"
+    ends = dict.fromkeys(map(number_in_words, (least, most)))
+    said = f"{name}, {with_unit(' to '.join(ends), unit)}"
     chart = Chart(
         title=named_with_unit(name, unit),
         said=said,
@@ -226,9 +227,12 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     west, south, east, north = shapely.total_bounds(shapes[there])
     squeeze = np.cos(np.radians((south + north) / 2)) if drawn.is_geographic else 1.0
-    across, up = max((east - west) * squeeze, 1e-9), max(north - south, 1e-9)
-    scale = (_MAP_WIDTH - 4 * _MARGIN) / max(across, up * 1.2)
-    width, height = across * scale + 4 * _MARGIN, up * scale + 4 * _MARGIN
+    across, up = (east - west) * squeeze, north - south
+    longest = max(across, up * 1.2)
+    scale = (_MAP_WIDTH - 4 * _MARGIN) / longest if longest else 0.0
+    width = max(across * scale, 8 * _MARGIN) + 4 * _MARGIN if longest else _MAP_WIDTH
+    height = max(up * scale, 8 * _MARGIN) + 4 * _MARGIN
+    left, top = (width - across * scale) / 2, (height - up * scale) / 2
     marks = []
     for shape, value, index in zip(shapes[there], last[there], np.flatnonzero(there), strict=True):
         share = 0.5 if high == low else (value - low) / (high - low)
@@ -238,8 +242,8 @@ def _map(drawn: DrawnTable, unit: str) -> str:
         title = f"<title>{escape(str(drawn.ids[index]))}: {said}</title>"
         rings = [
             _points(
-                2 * _MARGIN + (ring[:, 0] - west) * squeeze * scale,
-                2 * _MARGIN + (north - ring[:, 1]) * scale,
+                left + (ring[:, 0] - west) * squeeze * scale,
+                top + (north - ring[:, 1]) * scale,
             )
             for ring in _rings(shape, up / 500)
         ]
@@ -256,10 +260,12 @@ def _map(drawn: DrawnTable, unit: str) -> str:
         number_in_words(low),
         escape(with_unit(number_in_words(high), unit)),
     )
+    colours = (
+        f'{lowest}<span class="bar viridis" role="img" aria-label="Colour bar from {lowest} to {highest}">'
+        f"</span>{highest}"
+    )
     bar = (
-        f'<div class="scale"><span class="limits">{escape(name)} {lowest}'
-        f'<span class="bar viridis" role="img" aria-label="Colour bar from {lowest} to {highest}">'
-        f"</span>{highest}</span>"
+        f'<div class="scale"><span class="limits">{escape(name)} {colours if low < high else highest}</span>'
         '<span class="note">grey: no value</span></div>'
         if len(known)
         else "<p>No feature has a value with a time.</p>"

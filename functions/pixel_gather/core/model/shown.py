@@ -53,10 +53,14 @@ def table_in_html(head: str, titles: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def linked(text: str, href: str | None) -> str:
-    """Return a text as HTML: a link where a browser can open the file, which is on the web."""
+    """Return a text as HTML: a link where a browser can open the file, which is on the web.
+
+    The text may be an href, too.
+    """
+    said = _escape(shown_href(text))
     if href is None or not href.startswith(("https://", "http://")):
-        return _escape(text)
-    return f'<a href="{_escape(href)}" rel="noreferrer">{_escape(text)}</a>'
+        return said
+    return f'<a href="{_escape(href)}" rel="noreferrer">{said}</a>'
 
 
 def _escape(text: str) -> str:
