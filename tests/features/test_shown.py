@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pixel_gather import (
@@ -128,6 +129,20 @@ def test_large_values_and_errors_of_a_ranking_have_no_exponent() -> None:
     for html in (found._repr_html_(), sheet_html(found, [{}])):
         assert re.search(r">1\d,\d{3}<", html)
         assert "e+0" not in html
+
+
+def test_colours_of_a_ranking_are_named_by_what_they_show() -> None:
+    """By the share of valid pixels, pictures show the pixels. If all are equal, there is no colour bar."""
+    pages = [
+        sheet_html(found, [{"b1": pixels}])
+        for by, pixels in (("valid", np.arange(64.0).reshape(8, 8)), ("b1", np.full((8, 8), 7.0)))
+        for found in (rank(sources=[str(FILES[0])], by=by, bbox=[0, 0, 20, 20]),)
+    ]
+
+    assert re.findall(r'<div class="scale"><span>(\w+)</span><span class="limits">(.*?)<', pages[0]) == [
+        ("pixels", "1.26")
+    ]
+    assert '<div class="scale"><span>b1</span><span class="limits">7</span>' in pages[1]
 
 
 def test_a_ranking_tells_once_why_scenes_have_no_value(tmp_path: Path) -> None:

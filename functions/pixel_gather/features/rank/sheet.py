@@ -61,6 +61,7 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     request = ranking.request
     text = "" if request.expression is None else request.expression.text
     expression = f"<code>{escape(text)}</code>, " if text not in ("", request.by) else ""
+    shown = "pixels" if request.expression is None else request.by
     statistic = request.statistic.text.replace("_", " ").replace(":", " ")
     if not expression:
         statistic = statistic[0].upper() + statistic[1:]
@@ -80,7 +81,7 @@ def sheet_html(ranking: Ranking, pictures: Sequence[Picture]) -> str:
     ranks = "A range of ranks says that scenes are within each other's error.\n" if has_ranges else ""
     content = f"""<p>{expression}{escape(statistic)} over the area;
 {_part(rows, scenes)} of {counted(len(scenes), "scene")}{_span(rows)}.</p>
-{_legend(classes) if classes else _scale(scale, request.by)}
+{_legend(classes) if classes else _scale(scale, shown)}
 {table if rows else ""}
 {lacking}<p class="note">{ranks}{size(ranking.nbytes)} in {counted(ranking.requests, "request")}, \
 {ranking.seconds:,.1f} s.</p>
@@ -102,18 +103,20 @@ def _span(rows: Sequence[Mapping[str, Any]]) -> str:
     return f', <span class="dates">{ends}</span>'
 
 
-def _scale(stretches: Sequence[Stretch], by: str) -> str:
-    """Return the colour bars of all pictures; empty if there is no picture."""
+def _scale(stretches: Sequence[Stretch], shown: str) -> str:
+    """Return the colour bars of all pictures; empty if there is no picture. A single value has none."""
     if not stretches:
         return ""
-    looks = [("viridis", escape(by))] if len(stretches) == 1 else [(each, each) for each in COLOURS]
+    looks = [("viridis", escape(shown))] if len(stretches) == 1 else [(each, each) for each in COLOURS]
     bars = []
     for (look, name), stretch in zip(looks, stretches, strict=True):
         low, high = stretch.limits_in_words()
-        bars.append(
-            f'<span>{name}</span><span class="limits">{low}<span class="bar {look}" role="img" '
-            f'aria-label="Colour bar from {low} to {high}"></span>{high}</span>'
+        bar = (
+            f'{low}<span class="bar {look}" role="img" aria-label="Colour bar from {low} to {high}"></span>'
+            f"{high}"
         )
+        limits = low if stretch.is_constant else bar
+        bars.append(f'<span>{name}</span><span class="limits">{limits}</span>')
     note = f"{escape(stretches[0].words)}, the same for all scenes; hatched: no data"
     return f'<div class="scale">{"".join(bars)}<span class="note">{note}</span></div>'
 
