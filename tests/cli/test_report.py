@@ -60,8 +60,9 @@ def test_report_of_one_cube_is_its_whole_page(
 def test_report_of_two_cubes_with_the_published_figures_is_a_table(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each cube is a column. An earlier report is replaced, and JSON is possible."""
-    other = tmp_path / "again.zarr"
+    """Each cube is a column, by a name that no other has. An earlier report is replaced. JSON is possible."""
+    other = tmp_path / "again/ocean.zarr"
+    names = [f"{cube.parent.name}/ocean", "again/ocean"]
     gather({"sources": FILES, "window": "centre"}, to=other, settings=NO_REPORT)
     (tmp_path / "report.txt").write_text("of an earlier report")
 
@@ -70,14 +71,13 @@ def test_report_of_two_cubes_with_the_published_figures_is_a_table(
     told = json.loads(capsys.readouterr().out)
     assert code == 0
     text = (tmp_path / "report.txt").read_text()
-    assert text.splitlines()[0].split()[:2] == ["ocean", "again"]
+    assert text.splitlines()[0].split()[:2] == names
     assert [each["name"] for each in told["table"]] == [
-        "ocean",
-        "again",
+        *names,
         "2018, 1 thread",
         "2018, 49 threads",
     ]
-    assert [each["gather"] for each in told["gathers"]] == ["ocean", "again"]
+    assert [each["gather"] for each in told["gathers"]] == names
 
 
 def made(folder: Path) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from pixel_gather.core.results.evidence import Evidence, MaskedQuicklooks
+from pixel_gather.core.results.evidence import Evidence, MaskedQuicklooks, names_apart
 from pixel_gather.core.results.run_table import run_columns
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page import comparison_of, page_of
@@ -233,6 +233,21 @@ def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
     assert "<strong>30 were not there</strong>: no such object" in html
     assert html.count("<li><code>s3://b/") == 20
     assert "and 10 more" in html
+
+
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        (["/a/one.zarr", "s3://b/two/"], ["one", "two"]),
+        (["/a/cold/cube.zarr", "/a/warm/cube.zarr", "/a/x.zarr"], ["cold/cube", "warm/cube", "x"]),
+        (["/a/b/cube", "/c/b/cube"], ["a/b/cube", "c/b/cube"]),
+        (["/a/cube", "/a/cube"], ["cube", "cube"]),
+        (["cube", "/a/cube"], ["cube", "a/cube"]),
+    ],
+)
+def test_cubes_side_by_side_have_names_of_their_own(places: list[str], names: list[str]) -> None:
+    """As short as may be. A cube that is given twice has its name."""
+    assert names_apart(places) == names
 
 
 def test_page_names_files_as_people_do() -> None:

@@ -1,6 +1,7 @@
 """``pixel-gather report``: one gather's page, or several gathers and benchmarks side by side."""
 
 from collections.abc import Sequence
+from copy import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
-from pixel_gather.core.results.evidence import Evidence
+from pixel_gather.core.results.evidence import Evidence, names_apart
 from pixel_gather.core.results.run import Run
 from pixel_gather.in_process.places import check_place, refuse_within_cube, show_place
 from pixel_gather.io.store.object_store import Store, open_to_read, split_href
@@ -31,6 +32,13 @@ class _PlaceContent(Struct, frozen=True, kw_only=True):
 
     evidence: Evidence | None
     runs: tuple[Run, ...]
+
+    def named(self, name: str) -> "_PlaceContent":
+        """Return the content of a cube under another name."""
+        assert self.evidence is not None  # noqa: S101 # a cube is here
+        (run,) = self.runs
+        evidence = replace(self.evidence, name=name, run=replace(run, name=name))
+        return _PlaceContent(evidence=evidence, runs=(evidence.run,))
 
 
 @click.command("report")
@@ -129,6 +137,8 @@ def _write_report(
     from pixel_gather.features.report.report_files import make_comparison_files, report_files_of  # noqa: PLC0415 # as above
     from pixel_gather_bench.figures.draw import put_figures  # noqa: PLC0415 # as above
 
+    names = iter(names_apart([each.evidence.place for each in found if each.evidence is not None]))
+    found = [each.named(next(names)) if each.evidence is not None else each for each in found]
     runs = [run for each in found for run in each.runs]
     evidences = [each.evidence for each in found if each.evidence is not None]
     is_one_cube = len(found) == 1 and bool(evidences)

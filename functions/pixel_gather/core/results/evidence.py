@@ -219,6 +219,18 @@ def name_of(place: str) -> str:
     return place.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or place
 
 
+def names_apart(places: Sequence[str]) -> list[str]:
+    """Return the names of cubes, each with the folders that tell it from the other ones: ``cold/cube``."""
+    paths = [place.rstrip("/").removesuffix(".zarr").split("/") for place in places]
+    names = []
+    for path in paths:
+        n = 1
+        while n < len(path) and any(other != path and other[-n:] == path[-n:] for other in paths):
+            n += 1
+        names.append("/".join(path[-n:]))
+    return names
+
+
 def window_in_words(window: Any) -> str:
     """Return a request's window in words: ``tile 8_8``, ``box 11.2, 46.4, 11.5, 46.6``."""
     if isinstance(window, str):
