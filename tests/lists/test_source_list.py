@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from obstore.exceptions import GenericError, PermissionDeniedError
 from obstore.store import MemoryStore
 
+from pixel_gather import make_catalog
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
@@ -107,6 +108,10 @@ READ = [
         ],
     ),
     Case("jsonl told by content", "list", f'{{"href":"{A}"}}\n{{"href":"{B}"}}\n', BOTH),
+    Case("csv of an old Mac", "l.csv", CSV.replace("\n", "\r"), WITH_COLUMNS),
+    Case("text of an old Mac", "l.txt", f"{A}\r{B}", BOTH),
+    Case("old Mac, gzip", "list.gz", gzip.compress(CSV.replace("\n", "\r").encode()), WITH_COLUMNS),
+    Case("old Mac, long", "l.txt", f"{A}\r" * 100_000, [Source(href=A)] * 100_000),
     Case("gzip", "l.csv.gz", gzip.compress(CSV.encode()), WITH_COLUMNS),
     Case("gzip told by content", "list", gzip.compress(CSV.encode()), WITH_COLUMNS),
 ]
@@ -123,6 +128,13 @@ WRONG = [
         f'{{"href":"{A}","n":1}}\n{{"n":2}}\n',
         "l.jsonl line 2",
         "no column href",
+    ),
+    Mistake(
+        "items",
+        "l.jsonl",
+        '{"type":"Feature","assets":{}}',
+        "l.jsonl line 1",
+        "any other STAC items by --items",
     ),
     Mistake("ragged", "l.csv", f"href,n\n{A},1\n{A},1,2\n", "l.csv line 3", "3 values stand in 2"),
     Mistake("short", "l.csv", f"href,n\n{A}\n", "l.csv line 2", "1 values stand in 2"),
@@ -357,6 +369,27 @@ def test_open_source_list_reads_from_a_bucket(name: str) -> None:
 
     assert [source.href for source in opened.sources] == [f"s3://lists/x/{each}" for each in many]
     assert opened.is_typed == (name == "l.parquet")
+
+
+@pytest.mark.parametrize("place", ["s3://lists/x/", "s3://lists/x", "/data/x/", "x/"])
+def test_a_folder_instead_of_a_list_is_taken_by_prefix(place: str) -> None:
+    """Whether it is told by its slash, or by the bucket that has no such object."""
+    with pytest.raises(RequestError, match=r"folder[:,] pixel-gather ls makes a list of it; .* by --prefix"):
+        open_source_list(
+            place,
+            list_policy=IN_PROCESS.within("/data"),
+            policy=IN_PROCESS,
+            objects=_remote(MemoryStore()),
+        )
+
+
+def test_a_catalog_instead_of_a_list_is_taken_by_its_option(tmp_path: Path) -> None:
+    """As `make_catalog` writes it."""
+    files = sorted(Path(__file__).parents[1].glob("data/series/files/stactools-noaa-cdr/heat_*yearly*.tif"))
+    make_catalog({"hrefs": files, "time": "_%Y"}, kind="sources", to=tmp_path / "catalog.parquet")
+
+    with pytest.raises(RequestError, match="a catalog that pixel-gather catalog wrote is given by --catalog"):
+        read_list(tmp_path / "catalog.parquet")
 
 
 @dataclass

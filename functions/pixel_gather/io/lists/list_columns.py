@@ -49,6 +49,11 @@ def check_names(names: Sequence[str]) -> None:
     Raises:
         ValueError: The message names the column and says what to do.
     """
+    if "href" not in names and "assets" in names:
+        raise ValueError(
+            "it holds scenes and no hrefs: a catalog that pixel-gather catalog wrote is given by --catalog, "
+            "and any other STAC items by --items, both with --assets"
+        )
     if "href" not in names:
         raise ValueError(f"there is no column href; the columns are {', '.join(names)[:500]}")
     if len(names) > N_MAX_COLUMNS:

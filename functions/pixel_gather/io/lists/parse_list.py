@@ -72,7 +72,7 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         RequestError: A line is not what the format allows; also raised while iterating.
         TimeoutError: Raised by ``check``, also while iterating.
     """
-    if _is_tiff(file):
+    if (head := _head(file))[:4] in _TIFF_MAGIC:
         file.close()
         raise RequestError(
             "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
@@ -85,6 +85,8 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
+    if b"\r" in head[:-1] and b"\n" not in head:
+        file = io.BufferedReader(_EndedByCr(file))
     lines = _lines(file, name, check)
     if kind in (None, "text", "csv"):
         is_first = _Line.has_text if kind == "csv" else _Line.is_content  # a column's name may begin with #
@@ -111,11 +113,12 @@ def table_records(table: Any, *, name: str, check: Check = no_deadline) -> Recor
     return Records(is_typed=True, lines=_arrow_records(table, name, check))
 
 
-def _is_tiff(file: io.BufferedReader) -> bool:
+def _head(file: io.BufferedReader) -> bytes:
+    """Return some first bytes; none of a file that cannot be read, as the first line's error says so."""
     try:
-        return file.peek(4)[:4] in _TIFF_MAGIC
-    except _UNREADABLE:  # the first line's error says so
-        return False
+        return file.peek(4)
+    except _UNREADABLE:
+        return b""
 
 
 def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
@@ -124,6 +127,25 @@ def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
     except _UNREADABLE as error:
         check()
         raise RequestError(f"the list cannot be read: {error}", field=name) from error
+
+
+class _EndedByCr(io.RawIOBase):
+    """A list whose lines end in CR alone, as programs for old Macs write them."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read1(len(buffer))
+        buffer[: len(content)] = content.replace(b"\r", b"\n")
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Line(NamedTuple):

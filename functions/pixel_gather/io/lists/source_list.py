@@ -21,7 +21,7 @@ from pixel_gather.io.lists.list_columns import MEANINGFUL, Scalar, check_name, c
 from pixel_gather.io.lists.listing import list_objects
 from pixel_gather.io.lists.parse_list import Record, Records, read_records, table_records
 from pixel_gather.io.store.object_store import Objects, Store, open_store
-from pixel_gather.io.store.opened_file import STDIN, Check, no_deadline, open_list_file
+from pixel_gather.io.store.opened_file import GIVE_A_FOLDER, STDIN, Check, no_deadline, open_list_file
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _ROWS: Final = "sources.rows"
@@ -190,6 +190,8 @@ def open_source_list(
         RequestError: The list cannot be read, or is not a list.
         TimeoutError: Raised by ``check``.
     """
+    if place.endswith("/"):
+        raise RequestError(f"it names a folder: {GIVE_A_FOLDER}", field="sources.list")
     href = place if place == STDIN else checked_href(place, "sources.list", policy=list_policy)
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
     records = read_records(file, name=name, check=check)

@@ -12,6 +12,8 @@ from typing import Any, BinaryIO, Final, cast, override
 
 from pixel_gather.core.errors import GatherError, RequestError, SourceError
 from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.request.href_policy import BUCKET_SCHEMES
 from pixel_gather.io.store.object_store import Objects, split_href
 from pixel_gather.io.store.ranged_file import RangedFile
 from pixel_gather.io.store.regular_file import open_given_file
@@ -28,6 +30,11 @@ type Check = Callable[[], None]
 
 def no_deadline() -> None:
     """Set no time limit."""
+
+
+GIVE_A_FOLDER: Final = (
+    "pixel-gather ls makes a list of it; run and plan take it by --prefix, and requests as prefix"
+)
 
 
 def open_list_file(
@@ -66,10 +73,13 @@ def open_list_file(
     except (OSError, SourceError) as error:
         check()
         if isinstance(error, IsADirectoryError):
-            makes = "pixel-gather ls makes a list of it; run and plan take it by --prefix"
-            reason = f"it is a folder: {makes if what == 'list' else 'name a file in it'}"
+            reason = f"it is a folder: {GIVE_A_FOLDER if what == 'list' else 'name a file in it'}"
         else:
             reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+            is_missing = isinstance(error, SourceError) and error.status is Status.MISSING
+            is_in_bucket = root.partition(":")[0] in BUCKET_SCHEMES
+            if is_missing and is_in_bucket and what == "list" and "." not in name:
+                reason += f"; if it is a folder, {GIVE_A_FOLDER}"
             if "*" in name and what == "list":
                 folder = place.rpartition("/")[0].removeprefix("file://")
                 reason += f"; for a pattern use --prefix {folder}/ --glob '{name}'"
