@@ -16,6 +16,9 @@ COLUMNS: dict[str, Any] = {
     "platform": np.array(["S2A", "S2A", "S2A", "S2B", ""], dtype=object),
     "orbit": np.array([1, 2, 3, 4, 5]),
     "time": np.array([0, DAY_US, NO_TIME, 2 * DAY_US, 3 * DAY_US]),
+    "sensor": np.array(["c", "b", "e", "d", "a"], dtype=object),
+    "empty": np.full(5, np.nan),
+    "status": np.array([[0, 0], [0, 2], [3, 3], [0, 0], [1, 0]], dtype=np.uint8),
     "valid_fraction": np.array([[1.0, 1.0], [1.0, 0.2], [0.1, 0.1], [0.9, 0.8], [np.nan, 1.0]]),
 }
 
@@ -35,6 +38,11 @@ COLUMNS: dict[str, Any] = {
         ("time != 1970-01-01", [1, 3, 4]),
         ("valid_fraction > 0.5", [0, 3]),
         ("valid_fraction < 0.5", [2]),
+        ("status == 'ok'", [0, 3]),
+        ("status == OK", [0, 3]),
+        ("status == 0", [0, 3]),
+        ("status in (denied, 2)", [2]),
+        ("status != ok", [2]),
     ],
 )
 def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows: list[int]) -> None:
@@ -46,8 +54,17 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
     ("where", "said"),
     [
         ("cloud_cover < low", "where: 'low' is neither a number nor a time; if text"),
-        ("cloud_cover < 'low'", "where: cloud_cover is a number and 'low' is not"),
-        ("platform == 2", "where: platform is text and 2 is not"),
+        (
+            "cloud_cover < 'low'",
+            "where: cloud_cover is a number and 'low' is not; it has values from 10 to 30$",
+        ),
+        ("platform == 2", "where: platform is text and 2 is not; it has 'S2A', 'S2B'$"),
+        ("sensor == 2", "where: sensor is text and 2 is not; it has 'a', 'b', 'c', 'd' and 1 more$"),
+        ("empty == a", "where: empty is a number and 'a' is not; it has no value in any row$"),
+        (
+            "status == 'good'",
+            "where: there is no status 'good'; there are ok, absent, missing, denied, corrupt, ",
+        ),
         ("time > 'yesterday'", "where: 'yesterday' is no time"),
     ],
 )

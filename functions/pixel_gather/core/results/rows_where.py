@@ -7,12 +7,15 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.results.row_coordinates import Values, missing_in
 from pixel_gather.core.where import Condition, Value, Where
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _FIELD: Final = "where"
+_MOST_SHOWN: Final = 4
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": np.equal,
     "neq": np.not_equal,
@@ -49,7 +52,8 @@ def select_rows(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> 
     """Return, for each row, whether it meets all conditions.
 
     A missing value (NaN, NaT, an empty text, or what stands for a missing number) meets none. A coordinate
-    with one value for each measurement must meet the condition in all of them.
+    with one value for each measurement must meet the condition in all of them. ``status`` is a number or the
+    name of one, such as ``ok``.
 
     Args:
         where: At least one condition.
@@ -90,10 +94,27 @@ def _is_text(values: Values) -> bool:
 
 
 def _check_value(value: Value, values: Values, name: str) -> Value:
+    if name == "status" and isinstance(value, str):
+        if value.upper() not in Status.__members__:
+            known = ", ".join(each.name.lower() for each in Status)
+            raise RequestError(f"there is no status {value!r}; there are {known}", field=_FIELD)
+        return int(Status[value.upper()])
     if isinstance(value, str) != _is_text(values):
-        kind, example = ("text", "'S2A'") if _is_text(values) else ("a number", "20")
-        raise RequestError(f"{name} is {kind} and {value!r} is not; compare it with {example}", field=_FIELD)
+        kind = "text" if _is_text(values) else "a number"
+        there = values[~missing_in(name, values)]
+        raise RequestError(f"{name} is {kind} and {value!r} is not; it has {_said_of(there)}", field=_FIELD)
     return value
+
+
+def _said_of(there: Values) -> str:
+    """Return which values a coordinate has; of many texts the first ones, in the order of the alphabet."""
+    if not there.size:
+        return "no value in any row"
+    if not _is_text(there):
+        return f"values from {there.min():.6g} to {there.max():.6g}"
+    texts = sorted(set(there.ravel().tolist()))
+    shown = ", ".join(map(show_value, texts[:_MOST_SHOWN]))
+    return shown if len(texts) <= _MOST_SHOWN else f"{shown} and {len(texts) - _MOST_SHOWN:,} more"
 
 
 def _microseconds(value: Value) -> int:
