@@ -1,18 +1,23 @@
 """Valid requests, and the errors of wrong ones."""
 
 import json
+import re
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import yaml
 from hypothesis import given
+from pydantic import BaseModel, TypeAdapter
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request import GatherRequest, Limits, parse_request, request_schema
+from pixel_gather.core.request.wrong_values import LISTS, OBJECTS
 from support.strategies import requests
 
 PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
@@ -211,12 +216,21 @@ MISTAKES = [
         "grid.resolution",
         "it is 'x'; write a number, or 'finest' or 'coarsest'$",
     ),
+    Mistake(
+        "a box by one number", PLAIN | {"window": {"bbox": 1}}, "window.bbox", r"such as \[11.3, 46.4, 11"
+    ),
+    Mistake(
+        "a condition by number",
+        {"sources": {"stac": {"api": "https://a", "assets": "r", "where": 5}}, "window": "centre"},
+        "sources.stac.where",
+        "it is 5; write text, or an object, such as {eo:cloud_cover: {lt: 40}}$",
+    ),
     Mistake("an overview by word", PLAIN | {"overview": "x"}, "overview", "write a whole number, or 'auto'$"),
     Mistake(
         "a layout by number",
         PLAIN | {"output": {"layout": 5}},
         "output.layout",
-        "write 'balanced', 'slice' or 'series', or an object with fields of its own$",
+        r"write 'balanced', 'slice' or 'series', or an object, such as \{chunk: \[12, 256, 256\]\}$",
     ),
     Mistake(
         "a host without a scheme",
@@ -283,7 +297,10 @@ MISTAKES = [
         "codec source keeps tiles as they are, so they get no other grid: leave grid out",
     ),
     Mistake(
-        "a list for output", PLAIN | {"output": [1] * 99}, "output", "write an object with fields of its own"
+        "a list for output",
+        PLAIN | {"output": [1] * 99},
+        "output",
+        r"write an object, such as \{layout: slice\}$",
     ),
     Mistake(
         "a name with blanks", PLAIN | {"output": {"name": "a b"}}, "output.name", "write letters, digits"
@@ -566,7 +583,7 @@ def test_parse_request_says_what_is_wrong_with_each_field_once() -> None:
 
     assert caught.value.also_wrong == {"output.layout.chunk.2": "it is 'x'; write a whole number"}
     assert str(caught.value) == (
-        "window.size: it is 16; write a list, such as [1, 2]. "
+        "window.size: it is 16; write a list, such as [256, 256]. "
         "Also wrong: output.layout.chunk.2 (it is 'x'; write a whole number)"
     )
     with pytest.raises(RequestError) as caught:
@@ -734,3 +751,28 @@ def test_requests_per_s_are_of_buckets_and_hosts(wrong: dict[str, Any]) -> None:
     """A mistyped name would limit nothing."""
     with pytest.raises(RequestError, match=r"limits\.requests_per_s"):
         parse_request(PLAIN | {"limits": {"requests_per_s": wrong}})
+
+
+def _fields_of_request(model: type[BaseModel] = GatherRequest) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the type of every field of a request, and of the objects in it."""
+    for name, field in model.model_fields.items():
+        yield name, field.annotation
+        for each in (field.annotation, *get_args(field.annotation)):
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                yield from _fields_of_request(each)
+
+
+def test_examples_of_lists_and_objects_fit_their_fields() -> None:
+    """Every list has one, such as a box of four numbers, and it can be written as it stands."""
+    fields = list(_fields_of_request())
+    lists = [(name, kind) for name, kind in fields if "tuple[" in str(kind) and name != "items"]
+    objects = [
+        (name, kind) for name, kind in fields if re.search("dict\\[|Request|Sources|Layout", str(kind))
+    ]
+
+    assert {name for name, _ in lists} == set(LISTS)
+    assert set(OBJECTS) <= {name for name, _ in fields}
+    for examples, of_kind in ((LISTS, lists), (OBJECTS, objects)):
+        for name, kind in of_kind:
+            if name in examples:
+                TypeAdapter(kind).validate_python(yaml.safe_load(examples[name]))

@@ -99,7 +99,7 @@ def _is_branch_name(part: object) -> bool:
     text = str(part)
     return (
         "[" in text
-        or text in ("ExplicitLayout", "GridRequest", "MaskRequest", "int", "float", "LayoutName")
+        or text in ("ExplicitLayout", "GridRequest", "MaskRequest", "int", "float", "str", "LayoutName")
         or text.startswith(("literal", "constrained-"))
     )
 

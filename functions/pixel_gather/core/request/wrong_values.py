@@ -45,10 +45,53 @@ _KINDS: Final = (
     ("float_", "write a number"),
     ("bool_", "write true or false"),
     ("string_type", "write text"),
-    ("tuple_type", "write a list, such as [1, 2]"),
-    ("model_", "write an object with fields of its own"),
-    ("dict_", "write an object with fields of its own"),
+    ("tuple_type", "write a list"),
+    ("model_", "write an object"),
+    ("dict_", "write an object"),
 )
+_BOX: Final = "[11.3, 46.4, 11.4, 46.5]"
+LISTS: Final[Mapping[str, str]] = {
+    "anchor": "[0, 0]",
+    "area": _BOX,
+    "assets": "[red, nir]",
+    "bands": "[1, 2]",
+    "bbox": _BOX,
+    "bits": "[3, 4]",
+    "chunk": "[12, 256, 256]",
+    "collections": "[sentinel-2-l2a]",
+    "drop": "[3, 8, 9]",
+    "duplicates_by": "[grid:code, datetime]",
+    "hrefs": "[s3://bucket/a.tif, s3://bucket/b.tif]",
+    "ids": "[scene-1, scene-2]",
+    "pixels": "[0, 0, 256, 256]",
+    "point": "[11.35, 46.5]",
+    "shape": "[256, 256]",
+    "size": "[256, 256]",
+    "tile": "[0, 0]",
+    "transform": "[10, 0, 600000, 0, -10, 5200000]",
+}
+"""An example of each list of a request, by the last part of its field."""
+
+OBJECTS: Final[Mapping[str, str]] = {
+    "area": "{type: Point, coordinates: [11.35, 46.5]}",
+    "assets": "{red: B04, nir: B08}",
+    "bits": "{cloud: 3}",
+    "catalog": "{file: catalog.parquet, assets: [red, nir]}",
+    "cmr": "{short_name: HLSL30}",
+    "grid": "{resolution: 10, crs: utm}",
+    "layout": "{chunk: [12, 256, 256]}",
+    "limits": "{usd: 5}",
+    "mask": "{band: scl, drop: [3, 8, 9]}",
+    "output": "{layout: slice}",
+    "reduce": "{by: month, statistic: median}",
+    "requests_per_s": "{s3://bucket: 100}",
+    "resampling": "{red: average}",
+    "stac": "{api: https://example.org/stac, assets: [red, nir]}",
+    "where": "{eo:cloud_cover: {lt: 40}}",
+    "window": f"{{bbox: {_BOX}}}",
+    "windows": "{table: chips.csv, size: [256, 256]}",
+}
+"""The same for objects."""
 _WRITE: Final = "write "
 _AFTER_NUMBERS: Final = ("literal_", "model_", "dict_")
 """Kinds of mistakes whose advice comes last: a word or an object may stand for a number."""
@@ -88,7 +131,11 @@ def _advise(problem: Mapping[str, Any]) -> str | None:
     kind = problem["type"]
     if sentence := _SENTENCES.get(kind):
         return sentence(problem.get("ctx", {}))
-    return next((words for start, words in _KINDS if kind.startswith(start)), None)
+    words = next((words for start, words in _KINDS if kind.startswith(start)), None)
+    examples = {"write a list": LISTS, "write an object": OBJECTS}.get(words or "", {})
+    # the last part may be a branch of the type
+    field = next((part for part in reversed(problem["loc"][-2:]) if part in examples), None)
+    return words if field is None else f"{words}, such as {examples[field]}"
 
 
 def show_value(value: object) -> str:
