@@ -68,7 +68,7 @@ PUTs: 105
 - a shard: one object per measurement, two sidecars; 45 others; coordinates
 bytes to read: 510.0 MB
 - the window's tiles in the sampled sources, by their headers; else a share of their size
-- without new sources: what was read of the cube's
+- if only failed sources are tried again: the mean of what the cube's other sources took
 parts: single (7 of 2.3 MB in process)
 - 16.0 MB per source, 2 sources at one time
 - one connection: 85 MB/s (AWS: one request at a time for each 85-90 MB/s that is wanted)

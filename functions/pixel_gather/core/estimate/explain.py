@@ -67,7 +67,7 @@ def _work(work: Workload) -> list[_Line]:
             size(work.fetched_nbytes),
             (
                 "the window's tiles in the sampled sources, by their headers; else a share of their size",
-                "without new sources: what was read of the cube's",
+                "if only failed sources are tried again: the mean of what the cube's other sources took",
             ),
         ),
         _parts(work),
