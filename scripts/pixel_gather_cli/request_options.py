@@ -12,6 +12,7 @@ import click
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
+from pixel_gather.core.request.wrong_values import LISTS
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -40,7 +41,9 @@ class Numbers(click.ParamType[Any]):
         except ValueError:
             numbers = []
         if not numbers or (self.wanted is not None and len(numbers) != self.wanted):
-            self.fail(f"{value!r} is not {self.shown}", param, ctx)
+            example = "" if param is None else LISTS.get(str(param.name), "").strip("[]").replace(" ", "")
+            such_as = f"; write numbers with commas between, such as {example}" if example else ""
+            self.fail(f"{value!r} is not {self.shown}{such_as}", param, ctx)
         return numbers
 
 

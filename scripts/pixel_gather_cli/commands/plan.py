@@ -29,8 +29,14 @@ _WIDTH_OF_FILES: Final = 1000
 """Line width without a terminal: nothing is wrapped, so programs find whole lines."""
 
 
+def _refuse_to(_: click.Context, __: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError("plan writes nothing: leave --to out here, and give it to run")
+
+
 @click.command("plan")
 @request_options
+@click.option("--to", hidden=True, expose_value=False, callback=_refuse_to)
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
