@@ -338,13 +338,40 @@ def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes:
 
 
 def test_start_refuses_what_submit_refuses() -> None:
-    """A schedule starts its ticks by it."""
+    """The canary starts its gathers by it."""
     machine = FakeStepFunctions()
 
     with pytest.raises(RequestError, match="list file"):
         gathers(machine).start({"sources": ["a" * 260_000]}, name=NAME)
 
     assert machine.calls == []
+
+
+def test_start_that_is_throttled_has_started_nothing() -> None:
+    """Only the error of an execution that is there is none."""
+    machine = FakeStepFunctions(refusals={"StartExecution": refusal("ThrottlingException", "StartExecution")})
+
+    with pytest.raises(ThrottledError):
+        gathers(machine).submit(REQUEST, name=NAME)
+
+
+def test_start_of_what_cannot_be_described_yet_says_that_it_runs() -> None:
+    """Step Functions knows the name before it can describe the execution."""
+    there = refusal("ExecutionAlreadyExists", "StartExecution")
+
+    line = gathers(FakeStepFunctions(refusals={"StartExecution": there})).submit(REQUEST, name=NAME)
+
+    assert (line["id"], line["is_new"], line["state"]) == (NAME, False, "running")
+
+
+def test_start_of_what_is_there_says_what_became_of_it() -> None:
+    """It starts no other attempt."""
+    machine = FakeStepFunctions()
+    machine.add(status="SUCCEEDED")
+
+    line = gathers(machine).start(REQUEST, name=NAME)
+
+    assert (line["id"], line["is_new"], line["state"]) == (NAME, False, "succeeded")
 
 
 def test_submit_counts_the_inputs_bytes_and_not_its_characters() -> None:
@@ -759,8 +786,9 @@ def test_stop_stops_what_runs() -> None:
     assert gathers(machine).status(NAME)["error"] == told
 
 
-def test_stop_leaves_a_marker_before_it_stops() -> None:
-    """Workers find it. The first marker stays, so a second request is no error."""
+@pytest.mark.parametrize("there", ["PreconditionFailed", "ConditionalRequestConflict"])
+def test_stop_leaves_a_marker_before_it_stops(there: str) -> None:
+    """Workers find it. The first marker stays, so a second request is no error, also at the same moment."""
     machine = FakeStepFunctions(refusals={"StopExecution": refusal("ThrottlingException", "StopExecution")})
     machine.add()
     executions = gathers(machine)
@@ -769,6 +797,7 @@ def test_stop_leaves_a_marker_before_it_stops() -> None:
         executions.stop(NAME)
     marked = dict(executions.s3.objects)
     machine.refusals.clear()
+    executions.s3.refuses = there
     later = replace(executions, now=lambda: NOW + timedelta(hours=1))
     stopped = later.stop(NAME)
 
@@ -899,7 +928,8 @@ def test_redrive_of_a_tick_names_a_later_one_of_its_schedule() -> None:
     """That one has looked for the same scenes. Other schedules do not count."""
     machine = FakeStepFunctions()
     first, last = "tick-alps-20261101T000000Z", "tick-alps-20261103T000000Z"
-    for name in (first, "tick-alps-20261102T000000Z", last, "tick-alps-2-20261104T000000Z"):
+    others = "tick-alps-2-20261104T000000Z", "tick-bern-20261104T000000Z"
+    for name in (first, "tick-alps-20261102T000000Z", last, *others):
         machine.add(name, status="FAILED")
 
     with pytest.raises(
@@ -968,6 +998,27 @@ def test_redrive_of_what_cannot_be_says_why_and_what_to_do(case: Undrivable) -> 
 
     assert "RedriveExecution" not in machine.calls
     assert "redrive" not in gathers(machine).status(NAME)["links"]
+
+
+def test_redrive_that_is_throttled_may_be_tried_again() -> None:
+    """It says nothing of the gather."""
+    throttled = refusal("ThrottlingException", "RedriveExecution")
+    machine = FakeStepFunctions(refusals={"RedriveExecution": throttled})
+    machine.add(status="FAILED")
+
+    with pytest.raises(ThrottledError):
+        gathers(machine).redrive(NAME)
+
+
+def test_nothing_is_redriven_while_nobody_knows_whether_all_is_halted() -> None:
+    """An error of the store is no sign that the file is missing."""
+    machine = FakeStepFunctions()
+    machine.add(status="FAILED")
+
+    with pytest.raises(GatherError, match="InternalError"):
+        gathers(machine, missing="InternalError").redrive(NAME)
+
+    assert "RedriveExecution" not in machine.calls
 
 
 def test_redrive_that_step_functions_refuses_is_in_words_too() -> None:
@@ -1054,8 +1105,24 @@ def test_readers_of_one_second_share_a_look() -> None:
     assert shared.status(NAME)["state"] == "running"
     assert len(machine.calls) == 6
 
+    shared.limit(NAME, 5)
+    shared.status(NAME)
+    assert machine.calls[-3:] == ["DescribeExecution", "ListMapRuns", "DescribeMapRun"]
+
     shared.stop(NAME)
     assert shared.status(NAME)["state"] == "stopped"
+
+
+def test_a_redrive_is_seen_at_once() -> None:
+    """A reader of the same second does not get the look from before."""
+    machine = FakeStepFunctions()
+    machine.add(status="FAILED")
+    shared = replace(gathers(machine), looks=SharedLooks(clock=lambda: 0.0))
+    assert shared.status(NAME)["state"] == "failed"
+
+    shared.redrive(NAME)
+
+    assert shared.status(NAME)["state"] == "running"
 
 
 def test_a_gather_that_is_not_there_is_not_remembered() -> None:
