@@ -37,6 +37,7 @@ from pixel_gather.io.aws.executions import Executions, SharedLooks
 from pixel_gather.io.aws.gather_document import status_document, summary_key
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:Gather-1"
+MAP_RUN = "arn:aws:states:eu-central-1:123456789012:mapRun:Gather-1/Shards:1"
 NAME = "0123456789abcdef"
 REQUEST = {"sources": {"list": "s3://lists/a.txt"}, "window": {"tile": "centre"}}
 BEGAN = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
@@ -129,6 +130,7 @@ class FakeStepFunctions:
         self._take("ListExecutions", given)
         wanted = given.get("statusFilter")
         if "mapRunArn" in given:
+            assert wanted == "FAILED", "thousands have succeeded"
             listed = [{"executionArn": each["executionArn"]} for each in self.failed]
             return {"executions": listed[: given["maxResults"]]}
         found = [each for each in self.executions.values() if wanted in (None, each["status"])]
@@ -153,13 +155,17 @@ class FakeStepFunctions:
     def list_map_runs(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
         self._take("ListMapRuns", given)
-        arn = f"{MACHINE.replace('stateMachine', 'mapRun')}/Shards:1"
-        return {"mapRuns": [] if self.counts is None else [{"mapRunArn": arn}]}
+        runs = [
+            {"mapRunArn": MAP_RUN, "startDate": BEGAN},
+            {"mapRunArn": f"{MAP_RUN}-former", "startDate": BEGAN - timedelta(hours=1)},
+        ]
+        return {"mapRuns": [] if self.counts is None else runs}
 
     def describe_map_run(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
         self._take("DescribeMapRun", given)
         assert self.counts is not None
+        assert given["mapRunArn"] == MAP_RUN, "only the last one tells"
         return {
             "itemCounts": COUNTS | self.counts,
             "mapRunArn": given["mapRunArn"],
