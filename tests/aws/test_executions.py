@@ -308,8 +308,10 @@ def test_submit_gives_up_after_many_failures() -> None:
     """The error says what to do. The name never gets longer than Step Functions allows."""
     name = "n" * 60 + f"-{NAME}"
     machine = FakeStepFunctions()
-    for attempt in ("", *(f"-{number}" for number in range(2, 100))):
+    for attempt in ("", *(f"-{number}" for number in range(2, 99))):
         machine.add(name + attempt, status="FAILED")
+    assert gathers(machine).submit(REQUEST, name=name)["id"] == f"{name}-99"
+    machine.add(f"{name}-99", status="FAILED")
 
     with pytest.raises(RequestError, match="failed 99 times"):
         gathers(machine).submit(REQUEST, name=name)
@@ -915,7 +917,12 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(NAME, f"{NAME}-2"), (f"alps-{NAME}-2", f"alps-{NAME}-3"), (f"{NAME}-9", f"{NAME}-10")],
+    [
+        (NAME, f"{NAME}-2"),
+        (f"alps-{NAME}-2", f"alps-{NAME}-3"),
+        (f"{NAME}-9", f"{NAME}-10"),
+        (f"{NAME}-98", f"{NAME}-99"),
+    ],
 )
 @pytest.mark.parametrize("status", ["RUNNING", "SUCCEEDED", "FAILED"])
 def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, second: str, status: str) -> None:
