@@ -440,31 +440,48 @@ def test_status_of_an_append_that_waits_says_for_what(status: str, n_said: int) 
     assert (found["warnings"], found["shards"], found["sources"]) == ([waits] * n_said, None, None)
 
 
-def test_status_counts_shards_where_the_map_run_counts_children_of_several() -> None:
-    """Ten shards for two workers are children of 4, 3, 1, 1 and 1 shards.
+@pytest.mark.parametrize(
+    ("counts", "told", "expected"),
+    [
+        # Ten shards for two workers are children of 4, 3, 1, 1 and 1 shards, which the Map Run counts.
+        (
+            {"total": 5, "succeeded": 2, "running": 2, "pending": 1},
+            {"tasks_per_child": 4, "n_workers": 2},
+            {"pending": 1, "running": 2, "succeeded": 7},
+        ),
+        # The plan is there, and the Map Run has not begun.
+        (None, {}, {"pending": 10}),
+        # The Map Run reads its manifest: its total grows meanwhile.
+        (
+            {"total": 4, "succeeded": 1, "running": 2, "pending": 1},
+            {},
+            {"pending": 7, "running": 2, "succeeded": 1},
+        ),
+        # Shards of an earlier attempt are done, although the Map Run does not have them.
+        ({"total": 3, "succeeded": 1, "running": 2}, {"n_missing": 3}, {"running": 2, "succeeded": 8}),
+        # No shard is missing, so there is no Map Run.
+        (None, {"n_missing": 0}, {"succeeded": 10}),
+    ],
+    ids=["several in a child", "planned", "manifest half read", "next attempt", "none missing"],
+)
+def test_status_counts_shards(
+    counts: dict[str, int] | None, told: dict[str, int], expected: dict[str, int]
+) -> None:
+    """Status counts the shards of the gather, and not the children of the Map Run."""
+    machine = FakeStepFunctions(counts=counts)
+    machine.add(f"{NAME}-2")
 
-    Status counts shards, not children.
-    """
-    machine = FakeStepFunctions(counts={"total": 5, "succeeded": 2, "running": 2, "pending": 1})
-    machine.add()
+    found = gathers(machine, summary=SUMMARY | told, of=f"{NAME}-2").status(f"{NAME}-2")
 
-    summary = SUMMARY | {"tasks_per_child": 4, "n_workers": 2}
-    found = gathers(machine, summary=summary).status(NAME)
+    none = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
+    assert found["shards"] == {"total": 10} | none | expected
+    assert found["sources"]["done"] == 100 * expected.get("succeeded", 0)
+    assert found["usd"]["so_far"] == pytest.approx(0.05 * expected.get("succeeded", 0))
 
+
+def test_children_share_the_shards_of_two_workers() -> None:
+    """The first ones are the largest."""
     assert child_sizes(10, tasks_per_child=4, n_workers=2) == [4, 3, 1, 1, 1]
-    assert found["shards"] == {"total": 10, "pending": 1, "running": 2, "succeeded": 7, "failed": 0}
-    assert found["sources"]["done"] == 700
-
-
-def test_status_after_the_plan_has_all_shards_pending() -> None:
-    """All shards are pending until the Map Run begins."""
-    machine = FakeStepFunctions()
-    machine.add()
-
-    found = gathers(machine, summary=SUMMARY).status(NAME)
-
-    assert found["shards"] == {"total": 10, "pending": 10, "running": 0, "succeeded": 0, "failed": 0}
-    assert found["usd"]["so_far"] == 0
 
 
 @pytest.mark.parametrize(
@@ -479,40 +496,6 @@ def test_status_of_a_small_gather_without_a_map_run(status: str, expected: str) 
 
     none = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
     assert found["shards"] == {"total": 10} | none | {expected: 10}
-
-
-def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> None:
-    """Shards of an earlier attempt count as done, although the Map Run does not have them."""
-    machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})
-    machine.add(f"{NAME}-2")
-
-    summary = SUMMARY | {"n_missing": 3}
-    found = gathers(machine, summary=summary, of=f"{NAME}-2").status(f"{NAME}-2")
-
-    assert found["shards"] == {"total": 10, "pending": 0, "running": 2, "succeeded": 8, "failed": 0}
-    assert found["sources"]["done"] == 800
-
-
-def test_status_counts_shards_that_the_map_run_has_not_read_yet_as_pending() -> None:
-    """The Map Run's total grows while it reads the manifest. Shards that it has not read yet are pending."""
-    machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "pending": 1})
-    machine.add()
-
-    found = gathers(machine, summary=SUMMARY).status(NAME)
-
-    assert found["shards"] == {"total": 10, "pending": 7, "running": 2, "succeeded": 1, "failed": 0}
-    assert found["sources"]["done"] == 100
-
-
-def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
-    """Without missing shards there is no Map Run, and all shards are done."""
-    machine = FakeStepFunctions()
-    machine.add(f"{NAME}-2")
-
-    summary = SUMMARY | {"n_missing": 0}
-    found = gathers(machine, summary=summary, of=f"{NAME}-2").status(f"{NAME}-2")
-
-    assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 10, "failed": 0}
 
 
 @pytest.mark.parametrize(

@@ -450,29 +450,26 @@ asyncio.run(main())
     assert not child.exists() or " Z " in child.joinpath("stat").read_text()
 
 
-def test_a_child_that_cannot_be_started_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/nowhere/python", r"GDAL's process did not start \(.*No such file.*\): run again"),
+        (shutil.which("false"), r"did not start \(exit code 1\): run again"),
+    ],
+    ids=["none", "ends"],
+)
+def test_a_child_that_does_not_start_is_worth_another_try(
+    monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
     """It is not the fault of the file. The error is a BusyError, which says to run again."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(sys, "executable", program)
 
     async def work() -> None:
         async with GdalReader(objects, settings=SETTINGS) as reader:
             await _read(reader, "file:///a", WINDOW)
 
-    with pytest.raises(BusyError, match=r"GDAL's process did not start \(.*No such file.*\): run again"):
-        _run(work())
-
-
-def test_a_child_that_ends_while_it_starts_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has the exit code and the last line of the child's output."""
-    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-
-    async def work() -> None:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW)
-
-    with pytest.raises(BusyError, match=r"did not start \(exit code 1\): run again"):
+    with pytest.raises(BusyError, match=said):
         _run(work())
 
 

@@ -105,13 +105,15 @@ def test_never_more_requests_in_flight_than_a_window_may_have(tmp_path: Path, n_
     assert stored.most_under_way <= most
 
 
-def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
-    """One request fetches it."""
+@pytest.mark.parametrize(("has_etag", "part_nbytes"), [(True, None), (False, 1000)])
+def test_a_long_strip_is_a_single_range(tmp_path: Path, *, has_etag: bool, part_nbytes: int | None) -> None:
+    """So it is without parts. Without an etag, parts of two versions could not be told apart."""
     stored = strip(tmp_path, compression="zlib")
+    stored.etag = stored.etag if has_etag else None
     source = opened(stored, settings=SETTINGS)
     before = len(stored.ranges)
 
-    read(source, part_nbytes=None)
+    read(source, part_nbytes=part_nbytes)
 
     assert len(stored.ranges) - before == 1
 
@@ -132,18 +134,6 @@ def test_a_part_that_fails_or_has_changed_ends_the_others(
 
     assert raised.value.status is Status[status]
     assert stored.under_way == 0
-
-
-def test_a_store_that_does_not_tell_versions_apart_gets_single_ranges(tmp_path: Path) -> None:
-    """Without an etag, parts of two versions could not be told apart."""
-    stored = strip(tmp_path, compression="zlib")
-    stored.etag = None
-    source = opened(stored, settings=SETTINGS)
-    before = len(stored.ranges)
-
-    read(source, part_nbytes=1000)
-
-    assert len(stored.ranges) - before == 1
 
 
 def test_a_short_part_is_not_fast(tmp_path: Path) -> None:

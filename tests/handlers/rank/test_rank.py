@@ -121,26 +121,22 @@ def test_wrong_requests_are_refused_by_the_field(rank: ModuleType, body: Any, fi
     assert words in problem["detail"]
 
 
-def test_ranking_that_would_take_too_long_is_refused_with_what_to_do(rank: ModuleType) -> None:
-    """After its first scene; the forecast says how long."""
-    code, problem = _ask(
-        rank,
-        {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"seconds": 0.001}},
-    )
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"seconds": 0.001}, "limits.seconds: 4 scenes would take about"),
+        ({"usd": 1e-9}, "limits.usd: 4 scenes would cost about"),
+    ],
+)
+def test_ranking_over_a_limit_is_refused_with_what_to_do(
+    rank: ModuleType, limits: dict[str, float], said: str
+) -> None:
+    """After its first scene; the forecast says how much it would take."""
+    code, problem = _ask(rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": limits})
 
     assert code == 422
-    assert problem["detail"].startswith("limits.seconds: 4 scenes would take about")
+    assert problem["detail"].startswith(said)
     assert problem["detail"].endswith("take precision coarse (--precision coarse), or raise the limit")
-
-
-def test_ranking_that_would_cost_too_much_is_refused(rank: ModuleType) -> None:
-    """The limit is that of the request."""
-    code, problem = _ask(
-        rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"usd": 1e-9}}
-    )
-
-    assert code == 422
-    assert problem["detail"].startswith("limits.usd: ")
 
 
 def test_missing_files_are_listed(rank: ModuleType) -> None:

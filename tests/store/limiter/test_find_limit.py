@@ -99,14 +99,16 @@ def test_climb_stops_at_128_near_the_store(*, climbs_at_once: bool) -> None:
     assert min(limits[limits.index(128) :]) == 102
 
 
-def test_climb_keeps_a_fixed_limit_near_the_store() -> None:
-    """Even above 128."""
-    climb = Climb(Bounds(start=300, lowest=300, highest=300))
+@pytest.mark.parametrize("limit", [7, 300])
+def test_climb_of_equal_bounds_never_moves(limit: int) -> None:
+    """A fixed limit stays as it is, also above 128 and near the store."""
+    climb = Climb(Bounds(start=limit, lowest=limit, highest=limit))
 
-    climb.answered(first_byte_s=0.02, is_wanted=True)
-    climb.throttled(1.0, round_trip_s=0.1, enough=10)
+    finish(climb, 1000)
+    climb.answered(first_byte_s=0.015, is_wanted=True)
+    climb.throttled(5.0, round_trip_s=0.1, enough=0)
 
-    assert climb.limit == 300
+    assert climb.limit == limit
 
 
 def test_climb_waits_for_sources_where_answers_come_at_once() -> None:
@@ -189,17 +191,6 @@ def test_climb_compares_like_with_like() -> None:
         )
 
     assert climb.limit == 128
-
-
-def test_climb_of_equal_bounds_never_moves() -> None:
-    """A fixed limit never moves."""
-    climb = Climb(Bounds(start=7, lowest=7, highest=7))
-
-    finish(climb, 1000)
-    climb.answered(first_byte_s=0.015, is_wanted=True)
-    climb.throttled(5.0, round_trip_s=0.1, enough=0)
-
-    assert climb.limit == 7
 
 
 def test_sample_tells_at_twice_the_limit_and_its_throughput_is_weight_by_time() -> None:
