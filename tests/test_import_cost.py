@@ -56,6 +56,11 @@ CASES = (
         ("numpy", "obstore", "urllib3", "zarr"),
     ),
     Case(
+        "what only looks",
+        ("pixel_gather.io.aws.executions",),
+        ("pydantic", "boto3", "obstore", "numpy", "zarr"),
+    ),
+    Case(
         "worker",
         _WORKER,
         ("pydantic", "zarr", "rasterio", "boto3", "botocore", "arro3", "sqlite3", "xarray", *_PICTURES),

@@ -5,8 +5,6 @@ The real client is asked in `tests/cli/test_remote.py`, on moto.
 
 import io
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from copy import replace
@@ -1073,17 +1071,6 @@ def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
     assert one.digest() == request.digest()
     assert parse_request(one.to_json()) == one
     assert one.cube_name.startswith(request.cube_name[:53])
-
-
-def test_a_function_that_only_looks_is_spared_the_requests_model() -> None:
-    """The module imports neither pydantic nor boto3's clients."""
-    program = "import sys, pixel_gather.io.aws.executions; print(*sys.modules)"
-    answer = subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
-    assert loaded.isdisjoint({"pydantic", "boto3", "obstore", "numpy", "zarr"})
 
 
 def test_readers_of_one_second_share_a_look() -> None:

@@ -7,8 +7,6 @@ import io
 import json
 import re
 import ssl
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -1064,17 +1062,6 @@ def test_help_names_the_stack_that_is_asked_by_default(capsys: pytest.CaptureFix
 
     assert f"[default: {Settings().stack_name}]" in " ".join(capsys.readouterr().out.split())
     assert Settings().stack_name == DEFAULT_STACK
-
-
-def test_help_loads_nothing_of_aws() -> None:
-    """Help imports no module for AWS."""
-    program = "import sys, pixel_gather_cli.main; print(*sys.modules)"
-    answer = subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
-    assert loaded.isdisjoint({"boto3", "botocore"})
 
 
 RANKED: dict[str, Any] = {

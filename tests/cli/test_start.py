@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import click
 import pytest
 
-from pixel_gather_cli.main import SUMMARIES, command
+from pixel_gather_cli.commands.bench import bench_command
+from pixel_gather_cli.lazy_commands import LazyCommands
+from pixel_gather_cli.main import command
 from support.command_line import leaf_commands
 
 _LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.features.gather.gather")
@@ -54,17 +56,17 @@ def test_command_loads_nothing_that_is_not_needed(case: Case) -> None:
     assert loaded.isdisjoint(case.spared)
 
 
-@pytest.mark.parametrize("name", sorted(SUMMARIES))
-def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "name"), [(group, name) for group in (command, bench_command) for name in group.summaries]
+)
+def test_summary_is_the_first_sentence_of_the_commands_help(group: LazyCommands, name: str) -> None:
     """The summaries in `--help` equal the first sentences of the commands' own help."""
-    context = click.Context(command)
-
-    found = command.get_command(context, name)
+    found = group.get_command(click.Context(group), name)
 
     assert found is not None
     assert found.name == name
     for width in (40, 60, 80, 200):
-        assert click.Command(name, help=SUMMARIES[name]).get_short_help_str(width) == (
+        assert click.Command(name, help=group.summaries[name]).get_short_help_str(width) == (
             found.get_short_help_str(width)
         )
 

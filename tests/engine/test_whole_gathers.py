@@ -101,6 +101,13 @@ class Gather:
             )
         )
 
+    def filled(self, first: int = 0) -> Planned:
+        """Plan the gather, and gather its shards from one of them on."""
+        plan, tasks = self.plan()
+        for task in tasks[first:]:
+            self.shard(task, plan)
+        return plan, tasks
+
     def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...], *, max_lost_share: float = 0.0) -> Report:
         """Finish."""
         return asyncio.run(
@@ -421,9 +428,7 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
 def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
     """If the request allows that many, the cube is complete and their sources have the status lost."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks[1:]:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled(1)
 
     report = gather.finish(plan, tasks, max_lost_share=1 / len(tasks))
 
@@ -443,9 +448,7 @@ def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
         images=dict.fromkeys(names, IMAGES[NAMES[0]]),
         request={"output": {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}},
     )
-    plan, tasks = gather.plan()
-    for task in tasks[29:]:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled(29)
 
     assert 58.0 / 100 * 50 < 29
     assert gather.finish(plan, tasks, max_lost_share=58.0 / 100).n_lost_shards == 29
@@ -685,9 +688,7 @@ def _planned_anew(gather: Gather) -> CubePlan:
 def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
     """All shards of the removed cube are there, but the new cube has none yet."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled()
     again = _planned_anew(gather)
     n_calls = len(gather.cube.calls)
 
@@ -703,9 +704,7 @@ def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(
 ) -> None:
     """The last PUT replaces only the metadata that the finish saw when it began."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled()
     staged = FakeCube()
 
     async def replaced_meanwhile(report: Receipt) -> None:
@@ -724,9 +723,7 @@ def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(
 def test_finish_gather_refuses_where_the_cube_was_removed() -> None:
     """Shards without their arrays are not a cube."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled()
     gather.cube.claimed = None
 
     with pytest.raises(ArrayExistsError, match="has been removed since it was planned"):
@@ -922,9 +919,7 @@ def test_finish_gather_writes_scales_and_overhangs_of_rows_only_where_they_diffe
 def test_finish_gather_has_no_evidence_of_lost_shards() -> None:
     """Neither pictures nor digests, though all else is there."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks[1:]:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled(1)
 
     gather.finish(plan, tasks, max_lost_share=0.25)
 
@@ -941,9 +936,7 @@ def test_finish_gather_has_no_evidence_of_lost_shards() -> None:
 def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
     """One more is too many."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks[2:]:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled(2)
 
     with pytest.raises(StoreError, match="2 of 4 shards have not been gathered \\(shard 0, "):
         gather.finish(plan, tasks, max_lost_share=0.49)
@@ -953,9 +946,7 @@ def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
 def test_shards_that_were_given_up_are_not_told_to_be_gathered_again() -> None:
     """A finish has died after it had given them up, and the same request allows fewer now."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks[1:]:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled(1)
     stores = stores_of(gather.cube, gather.control.below(plan.claim))
     asyncio.run(give_up_shard(tasks[0], plan=plan, stores=stores))
 

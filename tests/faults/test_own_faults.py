@@ -50,9 +50,7 @@ def test_documented_faults_are_those_that_are_injected() -> None:
 def test_finish_that_is_killed_before_complete_is_repeated() -> None:
     """Everything is written but the mark of a complete cube. The next finish reads no source."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled()
 
     async def killed(*_: Any, **__: Any) -> None:
         raise OSError("the machine was switched off")
@@ -132,9 +130,7 @@ def test_sidecar_whose_answer_is_lost_is_the_workers_own(losing: Callable[[str],
 def test_damaged_control_file_is_named(key: str, content: bytes | None) -> None:
     """Steps that need the file fail by the class that the state machine knows. No cube is complete."""
     gather = Gather()
-    plan, tasks = gather.plan()
-    for task in tasks:
-        gather.shard(task, plan)
+    plan, tasks = gather.filled()
     control = gather.control.below(plan.claim)
     (path,) = (each for each in gather.control.files if each.startswith(control.folder + key))
     if content is None:

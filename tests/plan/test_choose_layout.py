@@ -39,6 +39,11 @@ def task_nbytes(layout: Layout, itemsize: int, n_measurements: int) -> int:
     return math.prod(layout.shard) * itemsize * n_measurements
 
 
+def layout_of(shape: tuple[int, int, int], wanted: LayoutName) -> Layout:
+    """Return the layout of one uint16 measurement for workers of 512 MiB."""
+    return plan_layout(shape, itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=512 * MIB)
+
+
 @given(
     shape=shapes,
     itemsize=itemsizes,
@@ -121,9 +126,7 @@ def test_plan_layout_rounds_no_task_over_the_limit(
 
 def test_plan_layout_balanced_reads_a_slice_and_a_series_from_few_chunks() -> None:
     """For 1,000 tiles of 512 x 512 uint16, both ways of reading need a few percent of the bytes."""
-    layout = plan_layout(
-        (1000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
-    )
+    layout = layout_of((1000, 512, 512), "balanced")
 
     rows, y, x = layout.chunk
     assert (y, x) == (128, 128)
@@ -133,27 +136,21 @@ def test_plan_layout_balanced_reads_a_slice_and_a_series_from_few_chunks() -> No
 
 def test_plan_layout_slice_reads_one_row_alone() -> None:
     """Each chunk holds a single row."""
-    layout = plan_layout(
-        (1000, 512, 512), itemsize=2, n_measurements=1, wanted="slice", max_task_nbytes=512 * MIB
-    )
+    layout = layout_of((1000, 512, 512), "slice")
 
     assert layout.chunk == (1, 512, 512)
 
 
 def test_plan_layout_fans_a_single_pixel_out() -> None:
     """A million single pixels are more than one task."""
-    layout = plan_layout(
-        (1_000_000, 1, 1), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
-    )
+    layout = layout_of((1_000_000, 1, 1), "balanced")
 
     assert layout.shard[0] <= MAX_SHARD_ROWS
 
 
 def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
     """A million tiles are 9,804 tasks of 102, not 15,625 of 64, because each shard costs requests."""
-    layout = plan_layout(
-        (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
-    )
+    layout = layout_of((1_000_000, 512, 512), "balanced")
 
     assert FEW_SHARDS * 0.9 < layout.n_shards((1_000_000, 512, 512))[0] <= FEW_SHARDS
     assert SHARD_NBYTES < task_nbytes(layout, 2, 1) < 2 * SHARD_NBYTES

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import (
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
@@ -16,7 +15,7 @@ from pixel_gather.core.plan.cube_plan import (
     claim_of,
 )
 from support.fakes import UTM, FakeImage, FakeReader, FakeTable, header_of, table_of
-from support.plans import planned
+from support.plans import planned, red_and_nir
 
 A = np.zeros((3, 50, 40), "uint16")
 PLAN = planned(FakeReader({"a": A}), table_of("a"), bands=[3, 1])
@@ -107,10 +106,7 @@ def test_strips_are_counted_along_y() -> None:
 def test_a_dry_run_shows_the_plan() -> None:
     """Nodata is a text, as JSON has no NaN."""
     image = FakeImage(pixels=A / 2, header={"nodata": float("nan"), "scales": (2.0, 1.0, 1.0)})
-    row = CubeRow(
-        time_us=5,
-        sources=(Source(href="a", band="red", scene="1"), Source(href="b", band="nir", scene="1")),
-    )
+    row = red_and_nir("a", "b", time_us=5)
     reader = FakeReader({"a": image, "b": A})
     plan: CubePlan = planned(reader, FakeTable((row,), bands=("red", "nir"), has_time=True))
 

@@ -9,7 +9,6 @@ import pytest
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.estimate.workload import WorkerPool
-from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 from pixel_gather.core.model.window import Window
@@ -18,7 +17,7 @@ from pixel_gather.core.plan.pass_through import check_passes, readers_of
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.request import parse_request
 from support.fakes import CODING, FakeImage, FakeReader, FakeTable, access_to, header_of, table_of
-from support.plans import planned
+from support.plans import planned, red_and_nir
 
 A = np.zeros((1, 50, 40), "uint16")
 DEFLATED = replace(CODING, compression="deflate")
@@ -185,10 +184,7 @@ def test_a_plan_that_keeps_tiles_takes_no_other_chunks() -> None:
 
 def test_a_plan_refuses_bands_whose_tiles_have_different_sizes() -> None:
     """A cube has one size of chunks."""
-    row = CubeRow(
-        time_us=None,
-        sources=(Source(href="a", band="red", scene="1"), Source(href="b", band="nir", scene="1")),
-    )
+    row = red_and_nir("a", "b")
     wide = FakeImage(pixels=A, header={"tile_width": 20, "coding": replace(DEFLATED, tile_width=20)})
     reader = FakeReader({"a": image(), "b": wide})
 

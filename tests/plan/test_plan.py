@@ -26,7 +26,7 @@ from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, access_to, table_of
-from support.plans import planned
+from support.plans import planned, red_and_nir
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
 
@@ -68,13 +68,7 @@ def test_plan_cube_keeps_the_request_as_it_was_given() -> None:
 
 def test_plan_cube_names_measurements_by_the_lists_bands() -> None:
     """With a band column each band is a slot of its own, with its own dtype."""
-    row = CubeRow(
-        time_us=None,
-        sources=(
-            Source(href="s3://b/a", band="red", scene="1"),
-            Source(href="s3://b/f", band="nir", scene="1"),
-        ),
-    )
+    row = red_and_nir("s3://b/a", "s3://b/f")
     plan = planned(reader_of(a=A, f=A.astype("float32")), FakeTable((row,), bands=("red", "nir")))
 
     assert [(each.name, each.slot, each.dtype) for each in plan.measurements] == [
@@ -375,13 +369,7 @@ def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
 
 def test_plan_cube_refuses_bands_of_several_sizes() -> None:
     """Bands of 10 m and 20 m do not have the same shape."""
-    row = CubeRow(
-        time_us=None,
-        sources=(
-            Source(href="s3://b/a", band="red", scene="1"),
-            Source(href="s3://b/c", band="nir", scene="1"),
-        ),
-    )
+    row = red_and_nir("s3://b/a", "s3://b/c")
     coarse = FakeImage(pixels=A[:, ::2, ::2], header={"transform": UTM.scaled(2, 2)})
     table = FakeTable((row,), bands=("red", "nir"))
     window = {"bbox": [500_000, 4_599_900, 500_100, 4_600_000], "crs": "source"}
@@ -826,13 +814,7 @@ def test_plan_cube_warns_of_columns_with_a_space() -> None:
 
 def test_plan_cube_warns_if_a_listed_band_has_files_of_several_bands() -> None:
     """Only their first band is read, unless the request says which one."""
-    row = CubeRow(
-        time_us=None,
-        sources=(
-            Source(href="s3://b/a", band="red", scene="1"),
-            Source(href="s3://b/c", band="nir", scene="1"),
-        ),
-    )
+    row = red_and_nir("s3://b/a", "s3://b/c")
     table = FakeTable((row,), bands=("red", "nir"))
     reader = reader_of(a=A, c=A[:1])
 
@@ -931,10 +913,7 @@ def test_plan_cube_refuses_a_crs_that_nobody_knows() -> None:
 
 def test_plan_cube_of_bands_holds_to_the_largest_of_them() -> None:
     """The window may be as large as the larger source allows. Chunks are for the larger dtype."""
-    row = CubeRow(
-        time_us=None,
-        sources=(Source(href="a", band="red", scene="1"), Source(href="b", band="nir", scene="1")),
-    )
+    row = red_and_nir("a", "b")
     images = {"a": np.zeros((1, 50, 40), "uint8"), "b": np.zeros((1, 300, 300), "float64")}
     table = FakeTable((row,) * 100, bands=("red", "nir"))
 

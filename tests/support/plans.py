@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from pixel_gather.core.estimate.workload import WorkerPool
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.ports import Projector, SourceTable
@@ -32,3 +33,9 @@ def planned(
             now=1_700_000_000.0,
         )
     )
+
+
+def red_and_nir(red: str, nir: str, *, time_us: int | None = None) -> CubeRow:
+    """Return a row of two bands by their hrefs, of one scene."""
+    sources = (Source(href=red, band="red", scene="1"), Source(href=nir, band="nir", scene="1"))
+    return CubeRow(time_us=time_us, sources=sources)
