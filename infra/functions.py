@@ -197,16 +197,10 @@ def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
         "POWERTOOLS_LOG_LEVEL": "INFO",
     }
-    if settings.catalog is not None:
-        environment["PIXEL_GATHER_CATALOG"] = settings.catalog
-    if settings.measured:
-        environment["PIXEL_GATHER_MEASURED"] = _compact(settings.measured)
-    if settings.catalog_hosts:
-        environment["PIXEL_GATHER_CATALOG_HOSTS"] = _compact(settings.catalog_hosts)
-    if settings.signing:
-        environment["PIXEL_GATHER_SIGNING"] = _compact(settings.signing)
-    if settings.earthdata_secret is not None:
-        environment["PIXEL_GATHER_EARTHDATA_SECRET"] = settings.earthdata_secret
+    for name in ("catalog", "earthdata_secret", "measured", "catalog_hosts", "signing"):
+        if value := getattr(settings, name):
+            text = value if isinstance(value, str) else _compact(value)
+            environment[f"PIXEL_GATHER_{name.upper()}"] = text
     _check_size(environment, settings)
     return environment
 

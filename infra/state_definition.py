@@ -340,22 +340,18 @@ class StateDefinition(Construct):
         function: GatherFunction,
         *,
         comment: str,
-        payload: dict[str, Any] | None,
+        payload: dict[str, Any],
         output_path: str,
         tries: Tries,
         timeout: sfn.Timeout | None = None,
     ) -> tasks.LambdaInvoke:
-        """Make a Task.
-
-        Without a payload, the event is the state's whole input. Without a time-out, it is a little more than
-        the function's own.
-        """
+        """Make a Task. Without a time-out, it is a little more than the function's own."""
         task = tasks.LambdaInvoke(
             self,
             name,
             comment=comment,
             lambda_function=function.version,
-            payload=None if payload is None else sfn.TaskInput.from_object(payload),
+            payload=sfn.TaskInput.from_object(payload),
             output_path=output_path,
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
             retry_on_service_exceptions=False,  # CDK's own retrier has no throttling and no jitter

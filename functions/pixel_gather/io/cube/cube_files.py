@@ -75,14 +75,11 @@ class CubeFiles(Struct, frozen=True):
 
     async def found_among_files(self) -> FoundCube | None:
         """Return the cube at the location, or None. Other files may be there, as nothing is to be created."""
+        there = await self.read_object(ROOT_KEY)
+        if there is None:
+            return None
         try:
-            answer = await obstore.get_async(self.store, ROOT_KEY)
-            content = json.loads(bytes(await answer.bytes_async()))
-            return found_cube(content, place=self.place, etag=answer.meta["e_tag"] or NO_ETAG)
-        except (BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                return None
-            raise self._store_error("read", error) from error
+            return found_cube(json.loads(there.content), place=self.place, etag=there.etag)
         except NOT_OF_A_CUBE as error:
             raise ArrayExistsError(f"{self.place}: {why_no_cube(error)}") from error
 
