@@ -23,7 +23,7 @@ from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read import complete_row, fill_rows, hide_pixels
+from pixel_gather.core.read import fill_rows, hide_pixels
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.reduce_row import Scenes, reduce_lines
 from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, needed_file, unpacked
@@ -286,7 +286,7 @@ def _put_back_tries_of_raw_values(monkeypatch: pytest.MonkeyPatch) -> None:
         if not plan.append.again:
             harmonise_row(plan, *arguments)
 
-    monkeypatch.setattr(complete_row, "harmonise_row", of_new_rows)
+    monkeypatch.setattr(fill_rows, "harmonise_row", of_new_rows)
 
 
 def _put_back_means_of_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, WantedImage
+from pixel_gather.tables.open_scene import ImageAccess
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images

@@ -28,9 +28,9 @@ from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
 from pixel_gather.tables.merge_zone_lines import Combine
+from pixel_gather.tables.open_scene import ImageAccess
 from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter

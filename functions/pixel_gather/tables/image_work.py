@@ -13,9 +13,8 @@ from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.tables.features import Features, Integers
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.merge_zone_lines import Combine
-from pixel_gather.tables.open_scene import ImagePlan
+from pixel_gather.tables.open_scene import ImageAccess, ImagePlan
 from pixel_gather.tables.parts import NO_LINES, ImageRecord, Measured
 from pixel_gather.tables.values import Values
 

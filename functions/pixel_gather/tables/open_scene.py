@@ -13,17 +13,29 @@ from pixel_gather.core.model.scaling import Scaling
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.ports import LevelledSource
+from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
 from pixel_gather.core.task_group import all_of
+from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.read_bands import Mask, Stored, check_band
 from pixel_gather.tables.sample import Sampler, TileRun
 from pixel_gather.tables.values import Value, Values
 
 _MASK: Final = "\0mask"
 """Name of the mask among bands. No band has it."""
+
+
+class ImageAccess(Struct, frozen=True, kw_only=True):
+    """What opens the images of one list."""
+
+    bands: tuple[str, ...]
+    """The list's."""
+
+    reader: LevelReader
+    limiter: SourceLimiter
+    projector: RasterioProjector
+    timeout_s: float
 
 
 class PixelsAt(NamedTuple):

@@ -12,7 +12,8 @@ from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.read.complete_row import complete_row
+from pixel_gather.core.read.harmonise_row import harmonise_row
+from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.measure_row import measure_row
 from pixel_gather.core.read.read_shard import Buffer, Pixels
 from pixel_gather.core.read.reduce_row import (
@@ -22,6 +23,7 @@ from pixel_gather.core.read.reduce_row import (
     reduce_lines,
     refuse_other_numbers,
 )
+from pixel_gather.core.read.scale_row import scale_row
 from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.core.task_group import all_of
 
@@ -85,8 +87,10 @@ class ShardFilling:
             for index in range(first, len(outcomes), n_threads):
                 at, of_scene = start + index, outcomes[index]
                 if self._completes:
-                    buffers, row = (self._read, self._values), self._scenes[at]
-                    complete_row(self._of_scenes, *buffers, at, of_scene, row, is_reduced=reduces)
+                    plan, row = self._of_scenes, self._scenes[at]
+                    harmonise_row(plan, self._read, at, of_scene, row)
+                    scale_row(plan, self._read, self._values, at, of_scene, row)
+                    hide_in_row(plan, self._values, at, of_scene, row, is_reduced=reduces)
                 if reduces:
                     refuse_other_numbers(self._plan, of_scene)
                 else:

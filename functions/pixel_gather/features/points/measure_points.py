@@ -16,8 +16,8 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
 from pixel_gather.tables.expression import Pixels
 from pixel_gather.tables.features import Features, Floats, Integers
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.open_scene import (
+    ImageAccess,
     ImagePlan,
     OpenedScene,
     PixelsAt,

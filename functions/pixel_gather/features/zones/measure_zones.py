@@ -24,9 +24,9 @@ from pixel_gather.features.zones.zone_statistics import (
 )
 from pixel_gather.tables.acquisitions import find_acquisition
 from pixel_gather.tables.features import Features, Floats, Integers
-from pixel_gather.tables.image_access import ImageAccess
 from pixel_gather.tables.merge_zone_lines import Combine
 from pixel_gather.tables.open_scene import (
+    ImageAccess,
     ImagePlan,
     OpenedScene,
     PixelsAt,
