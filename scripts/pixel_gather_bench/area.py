@@ -74,11 +74,6 @@ async def find_links(catalog: Catalog, area: Area) -> list[str]:
     return [href async for _, item in found for _, href in asset_hrefs(item)]
 
 
-async def answer_search(catalog: Catalog, area: Area) -> bytes:
-    """Return the answer of ``GET /area``."""
-    return json.dumps(await find_links(catalog, area), separators=(",", ":")).encode()
-
-
 def measure_load(url: str, n_clients: int) -> Load:
     """Send one request from each client, all at one time.
 
@@ -164,7 +159,8 @@ def answerer(catalog: Catalog, area: Area) -> Callable[[str], bytes]:
 
     def answer(_: str) -> bytes:
         with lock:
-            return runner.run(answer_search(catalog, area))
+            found = runner.run(find_links(catalog, area))
+            return json.dumps(found, separators=(",", ":")).encode()
 
     return answer
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import boto3
+import msgspec
 from botocore.config import Config
 
 from pixel_gather_emulator.certificates import BUNDLE_VARIABLES
@@ -179,7 +180,7 @@ def emulator(
 def _once_ready(supervisor: subprocess.Popen[bytes], settings: SupervisorSettings) -> Emulator:
     if supervisor.stdin is None or supervisor.stdout is None:
         raise TypeError("both were asked for")
-    supervisor.stdin.write(settings.to_line())
+    supervisor.stdin.write(msgspec.json.encode(settings) + b"\n")
     supervisor.stdin.flush()
     line = supervisor.stdout.readline()
     if not line:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from pixel_gather_emulator.certificates import write_certificates
 from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
@@ -51,10 +51,6 @@ class SupervisorSettings(Struct, frozen=True, kw_only=True):
     wait_scale: float
     environment: dict[str, str]
     """Further variables of the emulator and its Lambda workers."""
-
-    def to_line(self) -> bytes:
-        """Return the line that the supervisor reads."""
-        return f"{json.dumps(to_builtins(self))}\n".encode()
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from copy import replace
-from typing import Any, Final
+from typing import Final
 
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
@@ -22,9 +22,6 @@ MOST_ANSWER_NBYTES: Final = 5_000_000
 
 _NBYTES_PER_PIXEL: Final = 200
 """Memory of a function for each pixel. Measuring one takes up to 100 bytes; the rest is for the process."""
-
-TABLE_FIELDS: Final = ("table", "parquet")
-"""Fields of a large ranking's result with the addresses of its whole table."""
 
 
 def _ignore(_: RankedScene) -> None: ...
@@ -89,8 +86,3 @@ async def open_ranker_with_kept(
                 most_ahead=ranker.most_ahead,
             )
         yield ranker
-
-
-def add_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Return a table with the addresses of the whole table."""
-    return answer | {name: result[name] for name in TABLE_FIELDS}

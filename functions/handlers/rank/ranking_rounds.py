@@ -13,7 +13,7 @@ from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
-from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, add_places, open_ranker_with_kept
+from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
@@ -198,7 +198,8 @@ class RankingRounds(Struct, frozen=True):
         files = self.deployment.results.below(f"{name}/{state.first}")
         await files.put("ranking.json", json.dumps(table).encode())
         await files.put("ranking.parquet", _parquet(ranking, table))
-        answer = add_places(fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES), result)
+        places = {each: result[each] for each in ("table", "parquet")}
+        answer = fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES) | places
         await files.put("answer.json", json.dumps(answer).encode())
         committed = self.deployment.results.below(name)
         if not await committed.put_new(RESULT_KEY, json.dumps(result).encode()):

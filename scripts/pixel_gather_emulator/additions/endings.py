@@ -41,7 +41,7 @@ def end_execution(
         if execution["status"] != RUNNING:
             return False
         execution.update(status=status, stopDate=now_iso(), output=output, error=error, cause=cause)
-        for run in map_runs_of(execution):
+        for run in list(execution.get("_map_runs", {}).values()):
             end_map_run(run, ABORTED)
     details = {"output": output} if status == SUCCEEDED else {"error": error or "", "cause": cause or ""}
     event, key = _EVENTS[status]
@@ -86,11 +86,6 @@ def count(run: dict[str, Any], **changes: int) -> None:
         for counts in (run["itemCounts"], run["executionCounts"]):
             for name, change in changes.items():
                 counts[name] += change
-
-
-def map_runs_of(execution: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the Map Runs of an execution."""
-    return list(execution.get("_map_runs", {}).values())
 
 
 _COUNTS: Final = {SUCCEEDED: "succeeded", FAILED: "failed", ABORTED: "aborted", TIMED_OUT: "timedOut"}
