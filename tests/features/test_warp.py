@@ -136,6 +136,7 @@ def test_longitudes_go_around_the_earth(
         ("float32", None),
         ("float64", -5.0),
         ("float32", float("nan")),
+        ("float16", 0),
     ],
 )
 def test_each_dtype_and_nodata_equals_gdals(

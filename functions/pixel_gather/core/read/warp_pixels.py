@@ -257,6 +257,8 @@ def _take_means(
 def _stored(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) -> Pixels:
     """Return means in a dtype: integers are rounded, halves up. What would be nodata gets the next value."""
     is_float = dtype.kind == "f"
+    if dtype == np.float16:  # GDAL rounds these twice
+        means = means.astype(np.float32)
     found: Pixels = means.astype(dtype) if is_float else np.floor(means + 0.5).astype(dtype)
     if nodata is None or np.isnan(nodata) or not (hits := found == dtype.type(nodata)).any():
         return found
