@@ -1,6 +1,6 @@
 """A list of sources for a list of chips: each chip has a row for each row of the list. Pure."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from copy import replace
 from functools import cached_property
 from itertools import islice
