@@ -15,7 +15,9 @@ from support.tables import CRS, FIELD, rows_of
 
 N_IMAGES = 3
 N_PLOTS = 8
-PLOTS = [{"id": f"plot <{n}>", "x": 500_100.0 + 90.0 * n, "y": 4_999_500.0} for n in range(N_PLOTS)]
+PLOTS: list[dict[str, Any]] = [
+    {"id": f"plot <{n}>", "x": 500_100.0 + 90.0 * n, "y": 4_999_500.0} for n in range(N_PLOTS)
+]
 
 
 @pytest.fixture(scope="module")

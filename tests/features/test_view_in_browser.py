@@ -916,7 +916,8 @@ def test_page_has_room_for_a_long_name(page: Page, tmp_path: Path, width: int) -
 def test_page_has_no_colour_bar_without_a_valid_pixel(page: Page) -> None:
     """It would have no ends."""
     store = plain_cube(64, dim="source", dtype="float32")
-    zarr.open_group(ObjectStore(store))["band_1"][...] = np.nan
+    pixels: Any = zarr.open_group(ObjectStore(store))["band_1"]
+    pixels[...] = np.nan
     with _serving(store) as (url, _):
         page.open_(url)
 
