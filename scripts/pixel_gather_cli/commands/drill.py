@@ -21,6 +21,7 @@ from pixel_gather.features.drill.drill import drill_async
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
+from pixel_gather_cli.with_options import other_commands_option
 
 _COLUMNS = ("href", "time", "band", "col", "row", "value", "status")
 _HALF_TURN = 180
@@ -29,6 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @click.command("drill")
 @click.argument("list_file", metavar="LIST")
+@other_commands_option("--sources", "write the list without --sources: pixel-gather drill LIST")
 @click.option("--point", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees.")
 @click.option("--xy", type=Numbers("X,Y", kind=float), help="Coordinates in each file's own CRS.")
 @click.option("--pixel", type=Numbers("COL,ROW", kind=int), help="Column and row of each file, from 0.")

@@ -11,10 +11,12 @@ from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.index.index import Indexed, index
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.with_options import other_commands_option
 
 
 @click.command("index")
 @click.argument("list_file", metavar="LIST")
+@other_commands_option("--sources", "write the list without --sources: pixel-gather index LIST")
 @click.option("--to", required=True, metavar="FILE", help="Parquet file to write, local or on S3.")
 @click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Index this overview's tiles.")
 @settings_options

@@ -22,6 +22,7 @@ from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
+from pixel_gather_cli.with_options import other_commands_option
 
 _NARROWEST: Final = 30
 _WIDEST_NAMES: Final = 100
@@ -29,14 +30,9 @@ _WIDTH_OF_FILES: Final = 1000
 """Line width without a terminal: nothing is wrapped, so programs find whole lines."""
 
 
-def _refuse_to(_: click.Context, __: click.Parameter, given: str | None) -> None:
-    if given is not None:
-        raise click.UsageError("plan writes nothing: leave --to out here, and give it to run")
-
-
 @click.command("plan")
 @request_options
-@click.option("--to", hidden=True, expose_value=False, callback=_refuse_to)
+@other_commands_option("--to", "plan writes nothing: leave --to out here, and give it to run")
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(

@@ -41,7 +41,7 @@ from pixel_gather_cli.value_options import (
     scenes_of_options,
     values_of_options,
 )
-from pixel_gather_cli.with_options import with_options
+from pixel_gather_cli.with_options import other_commands_option, with_options
 
 _AREA = (
     click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="The area, in degrees.  [default: all]"),
@@ -114,6 +114,7 @@ _OUTPUT = (
 
 @click.command("rank")
 @click.argument("list_file", metavar="[LIST]", required=False)
+@other_commands_option("--sources", "write the list without --sources: pixel-gather rank LIST")
 @click.option("--by", metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
 @click.option(
     "--request", "request_file", metavar="FILE", help="Ranking as JSON or YAML; options replace its fields."
