@@ -123,6 +123,37 @@ def test_a_wrong_place_is_named_as_the_function_names_it(
     assert caught.value.field == name
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda _: pixel_gather.PictureStyle(stretch=5), "stretch: write two numbers: black, white"),  # type: ignore[arg-type]
+        (lambda _: pixel_gather.PictureStyle(stretch="59"), "stretch: write two numbers: black, white"),  # type: ignore[arg-type]
+        (lambda to: pixel_gather.make_catalog(HREFS, to=to), "no STAC item: of a list of files, say"),
+        (lambda to: pixel_gather.make_catalog(FILES[0], to=to), "no STAC item: of a list of files, say"),
+        (lambda to: pixel_gather.index(HREFS, to=to, overview=-1), "overview: it is -1; write a whole "),
+        (lambda _: pixel_gather.drill(HREFS, pixel=(1, 1), bands=[0]), "bands: it is [0]; write a list of "),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(call: Callable[[Path], Any], said: str, tmp_path: Path) -> None:
+    """They ended in errors of Python, or were taken."""
+    with pytest.raises(RequestError) as caught:
+        call(tmp_path / "made.parquet")
+
+    assert said in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_version_is_named_as_the_function_names_it(tmp_path: Path) -> None:
+    """It is before which `forget` removes versions."""
+    cube = tmp_path / "cube.zarr"
+    pixel_gather.gather(
+        {"sources": HREFS[:1], "window": "centre"}, to=cube, settings=Settings(draws_report=False)
+    )
+
+    with pytest.raises(RequestError, match=r"^before: 'soon' is no number"):
+        pixel_gather.forget(cube, "soon")
+
+
 @pytest.mark.parametrize("word", ["newest", 7])
 def test_a_word_of_a_list_is_checked(word: Any) -> None:
     """A search once took any word, and kept all."""

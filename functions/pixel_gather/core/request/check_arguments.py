@@ -12,9 +12,8 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.wrong_values import show_value
 
-_CUBE: Final = "cube"
-_PLACE: Final = "place"
-"""What some functions call the argument that errors name ``cube``."""
+_OTHER_NAMES: Final = {"cube": "place", "version": "before"}
+"""What some functions call the argument that errors name otherwise."""
 
 _SAY_MORE: Final = (("by", str), ("crs", str | None))
 """Texts that are checked where they are used: there the message has an example."""
@@ -40,9 +39,10 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*by_place, *too_many, **by_name)
         except RequestError as error:
-            if error.field != _CUBE or _CUBE in kinds or _PLACE not in kinds:
+            name = _OTHER_NAMES.get(error.field, "")
+            if error.field in kinds or name not in kinds:
                 raise
-            raise RequestError(error.message, field=_PLACE) from error
+            raise RequestError(error.message, field=name) from error
 
     return inspect.markcoroutinefunction(checked) if inspect.iscoroutinefunction(function) else checked
 

@@ -21,6 +21,7 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
+from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.scenes.footprints import item_of_headers
 from pixel_gather.core.scenes.item import hash_of, scene_key
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
@@ -411,12 +412,24 @@ async def _copy_kept_scenes(
     return PresentVersion(etag=None)
 
 
+def _as_item(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    if not hasattr(given, "to_dict"):
+        raise RequestError(
+            f"{show_value(given)} is no STAC item: of a list of files, say that the kind is sources",
+            field="scenes",
+        )
+    found: Mapping[str, Any] = given.to_dict()
+    return found
+
+
 def _items_described_by(
     origin: Origin, given: Any, settings: Settings, skipped: SkippedItems
 ) -> Iterator[Mapping[str, Any]]:
     """Return the items of whatever names items."""
     if origin.kind == "items":
-        return (each if isinstance(each, Mapping) else each.to_dict() for each in given or ())
+        return map(_as_item, [given] if isinstance(given, str | os.PathLike) else given or ())
     wanted = SearchCriteria.of(**origin.search)
     if origin.kind == "stac":
         # an address that is given may hold a key, which is not kept

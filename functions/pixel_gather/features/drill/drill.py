@@ -65,9 +65,13 @@ async def drill_async(
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `drill`."""
     rule = _rule(point=point, xy=xy, pixel=pixel)
-    has_numbers = isinstance(bands, Iterable) and all(hasattr(each, "__index__") for each in bands)
+    has_numbers = isinstance(bands, Iterable) and all(
+        hasattr(each, "__index__") and each > 0 for each in bands
+    )
     if bands is not None and not has_numbers:
-        raise RequestError(f"it is {bands!r}; write a list of numbers, such as [1, 2]", field="bands")
+        raise RequestError(
+            f"it is {bands!r}; write a list of numbers, such as [1, 2]; 1 is the first", field="bands"
+        )
     async with opened_job(parse_sources(sources), settings or Settings()) as job:
         with closing(listed(job.table)) as sources_of_rows:
             pixels = drill_rows(

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pixel_gather.core.area import check_pair
 from pixel_gather.core.errors import RequestError
 
 FRAMES_PER_SECOND: Final = 4
@@ -29,8 +30,9 @@ class PictureStyle(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
-        if self.stretch is not None and not self.stretch[0] < self.stretch[1]:
-            low, high = self.stretch
-            raise RequestError(f"black ({low}) must be less than white ({high})", field="stretch")
+        if self.stretch is not None:
+            low, high = check_pair(self.stretch, field="stretch", names="black, white")
+            if not low < high:
+                raise RequestError(f"black ({low:g}) must be less than white ({high:g})", field="stretch")
         if not 0 < self.frames_per_second <= _MOST_FRAMES_PER_SECOND:
             raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")

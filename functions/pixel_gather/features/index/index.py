@@ -92,6 +92,8 @@ async def index_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Indexed:
     """Make a header index of a list; see `index`."""
+    if overview is not None and overview < 0:
+        raise RequestError(f"it is {overview}; write a whole number from 0", field="overview")
     place = check_place(to)
     folder, name = folder_and_key(place)
     settings = settings or Settings()
