@@ -58,6 +58,14 @@ def tries(grown: GrownPlace) -> list[int]:
     return found
 
 
+def back_again() -> GrownPlace:
+    """Return a cube of three rows. The source of the second failed, and can be read now."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+    return grown
+
+
 def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) -> None:
     """Check pixels, statistics and ETags of all rows."""
     opened = grown.open()
@@ -153,9 +161,7 @@ def test_tries_are_bounded() -> None:
 
 def test_failed_rows_can_be_kept() -> None:
     """A request may leave failed rows alone."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
 
     grown.append(rows(3), failed_rows="keep")
 
@@ -267,9 +273,7 @@ def test_a_row_that_fails_again_tells_its_last_reason() -> None:
 
 def test_two_finishes_of_a_try_put_the_same_files() -> None:
     """One may begin when the other has put its table, and has not committed it."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
 
     async def finish_twice() -> tuple[bytes, bytes]:
         planned = await grown.begun(rows(3))
@@ -289,9 +293,7 @@ def test_two_finishes_of_a_try_put_the_same_files() -> None:
 
 def test_a_lost_try_is_a_lost_row() -> None:
     """A row whose try was lost to a failing worker may hold pixels, so it is lost, and tried again."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
 
     async def lost() -> None:
         plan, tasks = await grown.begun(rows(3))
@@ -324,9 +326,7 @@ def test_a_lost_try_leaves_the_other_bands_of_its_row() -> None:
 
 def test_a_late_worker_of_a_try_changes_nothing() -> None:
     """Work for a committed try is done already."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
 
     async def twice() -> None:
         planned = await grown.begun(rows(3))
@@ -342,9 +342,7 @@ def test_a_late_worker_of_a_try_changes_nothing() -> None:
 
 def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their lists of rows differ. A worker of one that read the list of the other would mix up rows."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
     first = asyncio.run(grown.planned(rows(3)))
     assert first is not None
     written = dict(grown.control.files)
@@ -428,9 +426,7 @@ def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
 
 def test_a_late_planner_withdraws_nothing() -> None:
     """When its twin has planned, rows that say ok are those of the twin's finish."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
     plan, tasks = asyncio.run(grown.begun(rows(3)))
     asyncio.run(grown.fill(plan, tasks))
     grown.watch = lambda store: StoppedCube(store=store, place="place")
@@ -444,9 +440,7 @@ def test_a_late_planner_withdraws_nothing() -> None:
 
 def test_a_late_planner_of_a_committed_version_withdraws_nothing() -> None:
     """The control files are gone, and so is its right to the version."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
     planned = asyncio.run(grown.begun(rows(3)))
     asyncio.run(grown.fill(*planned))
     asyncio.run(grown.finished(*planned))

@@ -74,6 +74,14 @@ def come_back(grown: GrownPlace) -> None:
     images["s3://b/0"] = IMAGES["s3://b/0"]
 
 
+def stop_compaction(grown: GrownPlace) -> None:
+    """Stop a compaction before it writes the table of rows."""
+    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
+    with pytest.raises(StoreError, match="stopped"):
+        asyncio.run(compact_cube(grown.cube))
+    grown.watch = lambda store: ZarrCube(store, "place")
+
+
 def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
     """Check that rows are the means of some images, and that the table of sources tells of these."""
     found = np.stack(grown.values("band_1", "band_2"), axis=1)
@@ -170,10 +178,7 @@ def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch
     grown = place(1, 4)
     let_go(grown, "gone")
     grown.append(scenes(6))  # the row is tried again, and stays
-    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
-    with pytest.raises(StoreError, match="stopped"):
-        asyncio.run(compact_cube(grown.cube))
-    grown.watch = lambda store: ZarrCube(store, "place")
+    stop_compaction(grown)
     come_back(grown)
     for _ in range(2):  # twice: another worker puts its object behind
         given_up = asyncio.run(grown.planned(scenes(4)))
@@ -214,10 +219,7 @@ def test_a_row_keeps_its_sources_though_sizes_tell_nothing(
         grown.append(scenes(7 - n, group=n))
     key = "band_1/c/0/0/0"
     size = len(grown.contents()[key])
-    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
-    with pytest.raises(StoreError, match="stopped"):
-        asyncio.run(compact_cube(grown.cube))
-    grown.watch = lambda store: ZarrCube(store, "place")
+    stop_compaction(grown)
     images[f"s3://b/{late[-1]}"] = IMAGES[f"s3://b/{late[-1]}"]
     given_up = asyncio.run(grown.planned(scenes(4, group=4)))
     assert given_up is not None
@@ -239,10 +241,7 @@ def test_no_try_after_a_stopped_compaction_makes_an_object_of_the_committed_size
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
     grown = place(1, 4, codec="none", missing="13")
     grown.append(scenes(4))  # the first row gains its second source
-    grown.watch = lambda store: StoppedCube(store=store, place="place", stops_at=ROWS_KEY)
-    with pytest.raises(StoreError, match="stopped"):
-        asyncio.run(compact_cube(grown.cube))
-    grown.watch = lambda store: ZarrCube(store, "place")
+    stop_compaction(grown)
     images: Any = grown.reader.images
     images["s3://b/3"] = IMAGES["s3://b/3"]
     planned = asyncio.run(grown.begun(scenes(0, 1, 2, 3)))

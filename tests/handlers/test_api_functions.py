@@ -35,7 +35,7 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.request.naming import execution_name
 from pixel_gather.core.request.request import parse_request
-from support.lambda_functions import ENVIRONMENT, Context, cold_start
+from support.lambda_functions import ENVIRONMENT, Context, cold_start, line_of
 
 REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
 ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
@@ -61,47 +61,37 @@ class FakeExecutions:
         self._called("submit", request, name)
         is_new = again or name not in self.known
         self.known.add(name)
-        return self._line(name) | {"is_new": is_new}
+        return line_of(self.links_from, name) | {"is_new": is_new}
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe a gather."""
         self._called("status", id_)
-        return self._line(id_) | {"result": self.result}
+        return line_of(self.links_from, id_) | {"result": self.result}
 
     def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
         """List one gather."""
         self._called("list", limit, token, state)
-        return {"gathers": [self._line("a")], "next": None}
+        return {"gathers": [line_of(self.links_from, "a")], "next": None}
 
     def stop(self, id_: str) -> dict[str, Any]:
         """Stop."""
         self._called("stop", id_)
-        return self._line(id_)
+        return line_of(self.links_from, id_)
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Limit."""
         self._called("limit", id_, workers)
-        return self._line(id_)
+        return line_of(self.links_from, id_)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Redrive."""
         self._called("redrive", id_)
-        return self._line(id_)
+        return line_of(self.links_from, id_)
 
     def _called(self, *call: Any) -> None:
         if self.error is not None:
             raise self.error
         self.calls.append(call)
-
-    def _line(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "state": "running",
-            "submitted_at": "2026-11-21T00:00:00Z",
-            "ended_at": None,
-            "seconds": 0.0,
-            "links": {"self": f"{self.links_from}/gathers/{name}"},
-        }
 
 
 @dataclass

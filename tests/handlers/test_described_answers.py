@@ -33,7 +33,7 @@ from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
 from support.api_bridge import event as search_event
 from support.dependency_groups import module_of_group
-from support.lambda_functions import ENVIRONMENT, Context, cold_start
+from support.lambda_functions import ENVIRONMENT, Context, cold_start, line_of
 
 schemathesis = module_of_group("schemathesis", "contract")
 
@@ -54,27 +54,17 @@ class FakeExecutions:
 
     def submit(self, _: Any, *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather."""
-        return self._line(name) | {"is_new": not again}
+        return line_of(self.links_from, name) | {"is_new": not again}
 
     def list_(self, **_: Any) -> dict[str, Any]:
         """List one gather."""
-        return {"gathers": [self._line("a")], "next": None}
+        return {"gathers": [line_of(self.links_from, "a")], "next": None}
 
     def status(self, id_: str, *_: Any) -> NoReturn:
         """Know no gather."""
         raise GatherNotFoundError(f"there is no gather {id_}")
 
     stop = redrive = limit = status
-
-    def _line(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "state": "running",
-            "submitted_at": "2026-11-21T00:00:00Z",
-            "ended_at": None,
-            "seconds": 0.0,
-            "links": {"self": f"{self.links_from}/gathers/{name}"},
-        }
 
 
 class FakeS3:

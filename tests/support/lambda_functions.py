@@ -149,10 +149,7 @@ class StateMachine:
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
         """Return the items of the manifest: the tasks of each child."""
-        place = verdict["manifest"]
-        answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
-        items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
-        return items
+        return items_of(self.s3, verdict)
 
     def manifest(self, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the tasks of all children, in order."""
@@ -167,6 +164,26 @@ class StateMachine:
         }
         answer: dict[str, Any] = json.loads(json.dumps(self.finish.handler(event, Context())))
         return answer
+
+
+def items_of(s3: Any, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """Return what a plan's manifest holds: the tasks of each child."""
+    place = verdict["manifest"]
+    answer = s3.get_object(Bucket=place["bucket"], Key=place["key"])
+    items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
+    return items
+
+
+def line_of(links_from: str, name: str) -> dict[str, Any]:
+    """Return an execution in a list, as the API tells it."""
+    return {
+        "id": name,
+        "state": "running",
+        "submitted_at": "2026-11-21T00:00:00Z",
+        "ended_at": None,
+        "seconds": 0.0,
+        "links": {"self": f"{links_from}/gathers/{name}"},
+    }
 
 
 def records(out: str, *, with_: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from pixel_gather.io.aws.executions import Executions
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
+from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied, items_of
 
 
 @dataclass
@@ -128,10 +128,7 @@ class TableMachine:
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
         """Return the tasks of each child of a round."""
-        place = verdict["manifest"]
-        answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
-        items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
-        return items
+        return items_of(self.s3, verdict)
 
     def _child(self, verdict: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         name, _, number = verdict["gather"].rpartition("/")
