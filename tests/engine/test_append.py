@@ -33,6 +33,7 @@ from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
+from pixel_gather.io.cube.row_table import ROWS_KEY
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, equal_but_for_clocks, rows
 from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
@@ -96,6 +97,8 @@ def test_appends_equal_one_gather(
     assert (report.digest, report.shape) == (expected.digest, expected.shape)
     assert (report.requests, report.status_counts) == (expected.requests, expected.status_counts)
     assert check_cube(grown.store, place="grown").differences == ()
+    obstore.delete(grown.store, ROWS_KEY)  # nothing else would excuse a wrong digest of a shard
+    assert check_cube(grown.store, place="grown").differences == (f"{ROWS_KEY} is missing",)
 
 
 def test_sources_that_the_cube_has_are_left_out() -> None:
@@ -653,6 +656,8 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
     assert found(nodata=7) is None
     assert grown.append(table, **searched) is not None
     assert found() is None
+    (told,) = json.loads(grown.contents()["receipt.json"])["appends"]
+    assert grown.contents()[told["found_list"]] == b"the scenes"
 
 
 def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> None:

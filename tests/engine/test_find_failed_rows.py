@@ -20,7 +20,7 @@ from pixel_gather.engine.find_failed_rows import MOST_TRIES
 from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube import grown_shard
-from pixel_gather.io.cube.row_table import read_row_table
+from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, rows
@@ -77,6 +77,9 @@ def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) 
             assert opened["max"].values[at] == expected.max()
             assert opened["etag"].values[at]
     assert check_cube(grown.store, place="grown").differences == ()
+    copy = grown.copy()
+    obstore.delete(copy.store, ROWS_KEY)  # nothing else would excuse a wrong digest of a shard
+    assert check_cube(copy.store, place="grown").differences == (f"{ROWS_KEY} is missing",)
 
 
 @pytest.mark.long
@@ -140,6 +143,21 @@ def test_the_same_list_again_is_a_new_try() -> None:
         ("retry", 1, 1),
     ]
     assert [each.n_failed for each in versions] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("new", [(3, 4), ()], ids=["rows as well", "tries alone"])
+def test_each_task_of_an_append_is_counted_once(new: tuple[int, ...]) -> None:
+    """Also one that tries a row again and adds others behind it."""
+    grown = place(1)
+    before = grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    plan, tasks = asyncio.run(grown.begun(rows(0, 1, 2, *new)))
+    asyncio.run(grown.fill(plan, tasks))
+    report = asyncio.run(grown.finished(plan, tasks))
+
+    assert sum(report.machines.values()) - sum(before.machines.values()) == len(tasks)
+    check_rows(grown, 0, 1, 2, *new)
 
 
 def test_tries_are_bounded() -> None:

@@ -1,6 +1,7 @@
 """A row that is reduced of several scenes never loses one that it has, whatever became of tries before."""
 
 import asyncio
+import json
 from typing import Any, override
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from pixel_gather.core.errors import ShardsMissingError, StoreError
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
-from pixel_gather.core.stores import Content
+from pixel_gather.core.stores import RECEIPT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.features.verify.check_cube import check_cube
@@ -92,6 +93,7 @@ def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
     used = lines["status"] == "ok"
     assert lines["etag"][used].tolist() == [f'"s3://b/{n}"' for row in rows for n in row]
     assert lines["row"][used].tolist() == [at for at, row in enumerate(rows) for _ in row]
+    assert json.loads(grown.contents()[RECEIPT_KEY])["sources"] == CONTRIBUTORS_KEY
     assert check_cube(grown.store, place="grown").differences == ()
 
 
