@@ -61,10 +61,10 @@ async def publish(
             raise ArrayExistsError(f"{cube.place}: the cube has changed meanwhile: run again")
         await check_row_claim(cube, plan)
 
-    planned, is_new = planned_keys(plan), plan.append.is_first
+    is_new = plan.append.is_first
     for keys in staged.phases(plan, found):
-        # a new cube has only what its plan has put, but for what an earlier try has left
-        absent = {key: None for key in keys if key not in planned} if is_new else {}
+        # a new cube has only what its plan has put, which was seen, and what an earlier try has left
+        absent = dict.fromkeys(keys) if is_new else {}
         await put_all(cube, keys, staged.content, still_ours=still_ours, seen={**absent, **seen})
     await commit(cube, staged.content(ROOT_KEY), found=found, still_ours=still_ours, is_checked_by_put=is_new)
 
