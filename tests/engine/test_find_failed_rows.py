@@ -24,12 +24,14 @@ from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, rows
-from support.fakes import FakeControl, FakeTable
+from support.fakes import UTM, FakeControl, FakeTable
 
 N = 12
 RNG = np.random.default_rng(29)
 IMAGES = {f"s3://b/{n}": RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(N)}
 WINDOW = np.s_[3:9, 2:10]
+OTHER_WINDOW = {"window": {"point": [UTM[2] + 60, UTM[5] - 60], "crs": "EPSG:32631", "size": [8, 6]}}
+"""The same pixels in other words: a request for them does not try the rows of others again."""
 
 
 def place(*missing: int, chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlace:
@@ -158,6 +160,22 @@ def test_each_task_of_an_append_is_counted_once(new: tuple[int, ...]) -> None:
 
     assert sum(report.machines.values()) - sum(before.machines.values()) == len(tasks)
     check_rows(grown, 0, 1, 2, *new)
+
+
+def test_rows_of_a_request_for_other_pixels_are_left_to_it() -> None:
+    """Its window is said in another way. Nobody can tell whether it is the same in every source."""
+    grown = place(1)
+    grown.gather(rows(0, 1, 2))
+    come_back(grown, 1)
+
+    plan, tasks = asyncio.run(grown.begun(rows(3), **OTHER_WINDOW))
+    asyncio.run(grown.fill(plan, tasks))
+    asyncio.run(grown.finished(plan, tasks))
+
+    assert plan.append.again == ()
+    assert statuses(grown) == [0, 2, 0, 0]
+    grown.append(rows(4))
+    check_rows(grown, 0, 1, 2, 3, 4)
 
 
 def test_tries_are_bounded() -> None:
@@ -418,11 +436,19 @@ def test_a_try_that_takes_over_withdraws_what_the_former_one_told(
     check_rows(grown, *range(n_rows), 9, missing=(1,))
 
 
-@pytest.mark.parametrize("wish", ["retry", "keep"])
+@pytest.mark.parametrize(
+    ("wish", "status"),
+    [
+        ({"failed_rows": "retry"}, Status.MISSING),
+        ({"failed_rows": "keep"}, Status.MISSING),
+        (OTHER_WINDOW, Status.UNLIKE),
+    ],
+    ids=["retry", "keep", "other window"],
+)
 def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
-    monkeypatch: pytest.MonkeyPatch, wish: str
+    monkeypatch: pytest.MonkeyPatch, wish: dict[str, Any], status: Status
 ) -> None:
-    """The former one was to try all failed rows again, and this one none of them, or not of this status."""
+    """The former one was to try all failed rows again. If this one may not read a row, it stays as it was."""
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
     grown = place()
     images: Any = grown.reader.images
@@ -436,10 +462,13 @@ def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
 
     grown.watch = lambda store: ZarrCube(store, "place")
     del images["s3://b/1"]
-    grown.append(rows(9), failed_rows=wish)
+    planned = asyncio.run(grown.begun(rows(9), **wish))
 
-    assert statuses(grown) == [0, Status.MISSING, 0, 0]
-    check_rows(grown, 0, 1, 2, 9, missing=(1,))
+    assert statuses(grown) == [0, Status.UNLIKE, 0]
+    asyncio.run(grown.fill(*planned))
+    asyncio.run(grown.finished(*planned))
+    assert statuses(grown) == [0, status, 0, 0]
+    assert check_cube(grown.store, place="grown").differences == ()
 
 
 def test_a_late_planner_withdraws_nothing() -> None:
