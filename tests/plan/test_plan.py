@@ -165,8 +165,12 @@ def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
     nan = FakeImage(pixels=A / 2, header={"nodata": math.nan})
     of_nan = planned(reader_of(a=nan, b=nan, c=A / 2), hrefs("a", "b", "c"))
 
+    others = dict.fromkeys("efg", FakeImage(pixels=A / 2, header={"nodata": 7}))
+    of_dtypes = planned(reader_of(**images, **others), hrefs(*"abcdefg"))
+
     assert [each.nodata for each in plan.measurements] == [0, 0]
     assert [each.nodata for each in of_none.measurements] == [None, None]
+    assert [each.nodata for each in of_dtypes.measurements] == [0, 0]  # of the dtype that most have
     assert math.isnan(of_nan.measurements[0].nodata or 0)
     assert "(0: 2, 255: 1, none: 1): the cube has 0. Each row keeps its own" in plan.warnings[0]
 
