@@ -751,6 +751,19 @@ def test_plan_cube_keeps_scales_and_offsets_of_the_bands_that_it_reads() -> None
     ]
 
 
+def test_plan_cube_harmonises_to_the_lowest_offset_beside_the_commonest_scale() -> None:
+    """So no pixel falls below zero. What is no scale, or no offset, does not count."""
+
+    def of(scale: float, offset: float) -> FakeImage:
+        return like(scales=(scale, scale), offsets=(offset, offset))
+
+    images = {"a": of(1.0, 0.0), "b": of(1.0, -1000.0), "c": of(2.0, -5000.0), "d": of(1.0, -math.inf)}
+
+    plan = planned(reader_of(**images), hrefs("a", "b", "c", "d"), values="harmonised")
+
+    assert [(each.scale, each.offset) for each in plan.measurements] == [(1.0, -1000.0)] * 2
+
+
 def test_plan_cube_warns_of_times_that_not_all_hrefs_have_and_of_a_lists_notes() -> None:
     """The first axis is then the source."""
     sources = {"list": "l.csv", "time": "(?P<year>\\d{4})"}
