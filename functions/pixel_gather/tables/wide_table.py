@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pixel_gather.core.errors import errors_of_writing
+from pixel_gather.io.replaced_file import replacing
 from pixel_gather.tables.parts import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
 
@@ -30,7 +30,7 @@ def write_wide(table: Path, to: Path) -> int:
     values = [name for name in reader.schema.names if name not in (*NO_VALUES, "valid")]
     shorten = all(each.endswith("T00:00:00Z") for each in times if each)
     titles = {each: each.removesuffix("T00:00:00Z") if shorten else each for each in times}
-    with errors_of_writing(to), to.open("w", newline="", encoding="utf-8") as file:
+    with replacing(to) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         several = len(values) > 1
         writer.writerow(

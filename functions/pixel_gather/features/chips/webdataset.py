@@ -4,15 +4,15 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import batched
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.core.errors import RequestError, errors_of_writing
+from pixel_gather.core.errors import RequestError
 from pixel_gather.features.chips.opened_chips import OpenedChips, Values
+from pixel_gather.io.replaced_file import replacing
 
 
 def write_tars(
@@ -30,18 +30,11 @@ def write_tars(
     files = []
     for number, some in enumerate(batched(numbers.tolist(), chips_per_file, strict=False)):
         file = to.with_name(f"{to.stem}-{number:06}.tar")
-        partial = file.with_name(f".{file.name}.partial")
-        try:
-            with errors_of_writing(file):
-                with tarfile.open(partial, "w") as tar:
-                    for name, content in _members(opened, np.array(some), measurements, images):
-                        entry = tarfile.TarInfo(name)
-                        entry.size = len(content)
-                        tar.addfile(entry, io.BytesIO(content))
-                partial.replace(file)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        with replacing(file) as partial, tarfile.open(partial, "w") as tar:
+            for name, content in _members(opened, np.array(some), measurements, images):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
         files.append(file)
     return files
 

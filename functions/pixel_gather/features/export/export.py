@@ -1,13 +1,10 @@
 """Write a finished cube in another format."""
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
 from copy import replace
 from pathlib import Path
 from typing import Final
-
-from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
@@ -21,6 +18,7 @@ from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
+from pixel_gather.io.replaced_file import errors_of_file, replacing
 from pixel_gather.io.store.store_settings import StoreSettings
 
 PICTURES: Final = (".webp", ".gif", ".apng", ".png")
@@ -113,17 +111,17 @@ def _write_files(rows: CubeRows, path: Path, place: str, style: PictureStyle) ->
     if suffix == ".zarr":
         from pixel_gather.features.export.plain_zarr import write_plain_zarr  # noqa: PLC0415 # as below
 
-        with _errors_of(path):
+        with errors_of_file(path):
             write_plain_zarr(rows, path)
         yield path
         return
     if suffix == ".tif":
         from pixel_gather.features.export.geotiffs import write_geotiffs  # noqa: PLC0415 # each has its library
 
-        yield from write_geotiffs(rows, path, _replacing)
+        yield from write_geotiffs(rows, path, replacing)
         return
     write = _writer(rows, path, place, style)
-    with _replacing(path) as partial:
+    with replacing(path) as partial:
         write(partial)
     yield path
 
@@ -153,27 +151,3 @@ def _writer(rows: CubeRows, to: Path, place: str, style: PictureStyle) -> Callab
     return lambda path: write_pictures.write_animation(
         drawing, path, frames_per_second=style.frames_per_second
     )
-
-
-@contextmanager
-def _errors_of(path: Path) -> Generator[None]:
-    """Turn errors of writing into a sentence that names the path."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, BaseError):  # of reading the cube
-            raise
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Generator[Path]:
-    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
-    try:
-        with _errors_of(path):
-            yield partial
-            partial.replace(path)
-    finally:
-        with suppress(OSError):  # a folder that is read-only says so also of a file that is not there
-            partial.unlink(missing_ok=True)

@@ -4,9 +4,10 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any, Literal
 
-from pixel_gather.core.errors import errors_of_writing
+from pixel_gather.io.replaced_file import replacing
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -18,6 +19,8 @@ type Column = tuple[Literal["bool", "float64", "int64", "utf8"], Sequence[Any]]
 def write_columns(columns: Mapping[str, Column], path: Path, *, about: Mapping[str, Any]) -> None:
     """Write columns by name, and what they are about, as JSON in the file's metadata ``pixel_gather``.
 
+    The file replaces another one once it is complete.
+
     Raises:
         StoreError: The file cannot be written.
     """
@@ -27,8 +30,8 @@ def write_columns(columns: Mapping[str, Column], path: Path, *, about: Mapping[s
     arrays = [Array(values, types[name]) for name, (_, values) in columns.items()]
     fields = [Field(name, kind) for name, kind in types.items()]
     schema = Schema(fields, metadata={"pixel_gather": json.dumps(about)})
-    with errors_of_writing(path):
-        write_parquet_file(Table.from_arrays(arrays, schema=schema), path)
+    with replacing(path) as partial:
+        write_parquet_file(Table.from_arrays(arrays, schema=schema), partial)
 
 
 def write_parquet_file(table: "Table", path: Path) -> None:
@@ -43,4 +46,6 @@ def write_parquet_file(table: "Table", path: Path) -> None:
 
     written = io.BytesIO()
     write_parquet(table, written)
-    path.write_bytes(written.getbuffer())
+    written.seek(0)
+    with path.open("wb") as file:
+        copyfileobj(written, file)

@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from pixel_gather.core.errors import errors_of_writing
 from pixel_gather.io.pictures.theme import DARK, LIGHT, css_variables
+from pixel_gather.io.replaced_file import replacing
 
 _STYLE: Final = Path(__file__).parent / "look.css"
 
@@ -50,5 +50,5 @@ def write_html(html: str, path: Path) -> None:
     Raises:
         StoreError: The file cannot be written.
     """
-    with errors_of_writing(path):
-        path.write_text(html, encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(html, encoding="utf-8")
