@@ -207,3 +207,11 @@ def test_files_of_one_time_are_named_in_few_words(hrefs: list[str], shown: str) 
 
     assert told.startswith("2 of 5 files have the time of another: ")
     assert shown in told
+
+
+def test_rows_of_one_time_may_be_bands_that_no_scene_joins() -> None:
+    """Their names differ in more than the band, so the remark says how they become one row."""
+    told = note_of_equal_times(2, 5, [["s3://a/x_B04_10m.tif", "s3://a/x_SCL_20m.tif"]], has_bands=True)
+
+    assert told.startswith("2 of 5 rows have the time of another: s3://a/x_B04_10m.tif and x_SCL_20m.tif. ")
+    assert "a group (?P<scene>...) in the pattern of bands" in told

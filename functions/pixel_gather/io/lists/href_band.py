@@ -156,7 +156,11 @@ def note_of_equal_times(
         f"{_within_folder(other, one)}"
     )
     if has_bands:
-        return f"{said}. Each is a row by itself. If one repeats the other, leave it out"
+        return (
+            f"{said}. Each is a row by itself. If one repeats the other, leave it out. If they are bands of "
+            "one scene, give them the same scene: in a column, or by a group (?P<scene>...) in the pattern "
+            "of bands"
+        )
     pattern = pattern_of_bands(same_time, sample)
     way = "give the list a column band" if pattern is None else f"{_WAY} '{pattern}' puts them together"
     return f"{said}. {_MIXED}. If they are bands of one scene, {way}"
