@@ -271,11 +271,13 @@ def test_options_that_running_text_names_exist() -> None:
 
 
 def test_every_option_says_what_it_does() -> None:
-    """A default alone is no help. The pages show the same texts."""
+    """A default alone is no help. The pages show the same texts. Of a hidden option they show none."""
 
     def without_words(found: click.Command) -> Iterator[str]:
         for each in found.params:
-            if isinstance(each, click.Option) and not (each.help or "[").partition("[")[0].strip():
+            if not isinstance(each, click.Option) or each.hidden:
+                continue
+            if not (each.help or "[").partition("[")[0].strip():
                 yield f"{found.name} {each.opts[0]}"
         if isinstance(found, click.Group):
             for name in found.list_commands(click.Context(found)):
