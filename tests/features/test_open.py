@@ -67,7 +67,7 @@ def test_a_version_is_a_number_or_a_time_of_any_package(grown: Path) -> None:
     for wrong in (1.5, True, [1]):
         with pytest.raises(RequestError, match=f"version: it is of type {type(wrong).__name__}; write a num"):
             open_cube(grown, cast("Any", wrong))
-        with pytest.raises(RequestError, match=f"version: it is of type {type(wrong).__name__}; write a num"):
+        with pytest.raises(RequestError, match=f"before: it is of type {type(wrong).__name__}; write a num"):
             forget(grown, cast("Any", wrong))
 
 

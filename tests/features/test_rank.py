@@ -463,23 +463,25 @@ def test_second_ranking_reads_nothing(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("precision", ["coarse", "2%", "every:5"])
-def test_kept_exact_values_stand_for_every_other_precision(
+def test_kept_exact_values_stand_for_levels_that_are_not_kept(
     folder: Path, tmp_path: Path, precision: str
 ) -> None:
     """Each row says that it is of full resolution, and without an error. Other levels do not stand for it."""
-    kept = tmp_path / "kept.sqlite"
 
-    def ranked(precision: str) -> Ranking:
-        return rank(folder / "list.csv", by="ndvi", precision=precision, statistics=kept)
+    def ranked(precision: str, kept: str) -> Ranking:
+        return rank(folder / "list.csv", by="ndvi", precision=precision, statistics=tmp_path / kept)
 
-    coarser = ranked(precision)
-    exact = ranked("exact")
-    again = ranked(precision)
+    coarser = ranked(precision, "both.sqlite")
+    exact = ranked("exact", "both.sqlite")
+    again = ranked(precision, "both.sqlite")
+    ranked("exact", "exact.sqlite")
+    instead = ranked(precision, "exact.sqlite")
 
     assert coarser.requests > 0
     assert exact.requests > 0
-    assert (again.requests, again.nbytes, again.n_kept) == (0, 0, 6)
-    for row, known in zip(again.rows(), exact.rows(), strict=True):
+    assert [(each.requests, each.nbytes, each.n_kept) for each in (again, instead)] == [(0, 0, 6)] * 2
+    assert [row["value"] for row in again.rows()] == [row["value"] for row in coarser.rows()]
+    for row, known in zip(instead.rows(), exact.rows(), strict=True):
         assert (row["level"], row["factor"], row["error"]) == ("full", 1, 0)
         assert [row[name] for name in ("id", "value", "clear", "pixels")] == [
             known[name] for name in ("id", "value", "clear", "pixels")

@@ -237,14 +237,15 @@ class Rounds(Struct, frozen=True):
             each.place = place
 
     def _is_kept(self, wanted: WantedRead) -> bool:
-        """Take what is kept of a scene, exact or else at a level. Return whether there is something.
+        """Take what is kept of a scene at a level, or else exact. Return whether there is something.
 
-        What is kept has to be of the version that was read before at a coarser level. Another ranking may
-        have stored statistics of an older version meanwhile.
+        The level comes first, so the same ranking again has the same values. What is kept has to be of the
+        version that was read before at a coarser level. Another ranking may have stored statistics of an
+        older version meanwhile.
         """
         ranked, step = wanted
-        exact = self.kept.get(ranked.scene, step=_EXACT)
-        kept = exact or self.kept.get(ranked.scene, step=self._name_of(step))
+        at_level = self.kept.get(ranked.scene, step=self._name_of(step))
+        kept = at_level or self.kept.get(ranked.scene, step=_EXACT)
         if kept is None or (ranked.measured is not None and ranked.measured.etags != kept.etags):
             return False
         ranked.was_kept = ranked.measured is None or ranked.was_kept
