@@ -686,6 +686,7 @@ def test_status_of_an_execution_with_an_odd_input_is_no_error(input_: str) -> No
     assert gathers(machine).status("by-hand")["error"]["detail"] == "it must be an object"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("id_", ["", "../x", "a/b", "-a", "a:b", "a b", "a" * 81, "a\n", "ä"])
 def test_an_id_that_is_none_is_refused_before_any_call(id_: str) -> None:
     """An invalid id is refused before any call, because it becomes part of an ARN."""
@@ -896,6 +897,7 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
     assert machine.calls[-1] == "RedriveExecution"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -464,6 +464,7 @@ def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
         server.stop()
 
 
+@pytest.mark.long
 def test_command_refuses_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """A file where the folder should be is told of, and the pixels are cleaned up."""
     (tmp_path / "file").write_text("x")

@@ -88,12 +88,14 @@ def test_processes_begin_their_work_together() -> None:
     assert abs(fast.moment_s - slow.moment_s) < 0.25
 
 
+@pytest.mark.long
 def test_a_refusal_is_raised_here() -> None:
     """In the child's words, after the job's name."""
     with pytest.raises(GatherError, match=r"^the job: there is no bucket$"):
         do("refuse", "bucket")
 
 
+@pytest.mark.long
 def test_a_failure_is_told_by_its_last_line() -> None:
     """The line is the error, not what the interpreter says as it ends."""
     with pytest.raises(

@@ -176,6 +176,7 @@ def test_local_files_and_mounts_are_read_too(tmp_path: Path, way: str) -> None:
     assert measured.digest == digests_of(job)[0]
 
 
+@pytest.mark.long
 @given(nbytes=st.integers(SAMPLE, 10_000_000), n=st.integers(1, 50))
 def test_random_reads_lie_inside_and_are_the_same_for_every_way(nbytes: int, n: int) -> None:
     """A sample long each."""
@@ -551,6 +552,7 @@ MOUNTPOINT_OPTIONS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "words"),
     [

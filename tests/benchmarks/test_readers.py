@@ -162,6 +162,7 @@ def test_best_settings_are_the_fastest_of_each_reader(monkeypatch: pytest.Monkey
     assert best_settings(bench, [*tried, setting_of(OURS)]) == [tried[1], setting_of(OURS)]
 
 
+@pytest.mark.long
 def test_tables_are_the_same_from_what_was_kept() -> None:
     """Readers, late answers and limits each have their lines, also from a file."""
     settings = with_late([setting_of(name) for name in (OURS, "rasterio-modern")], (0.01, 1.0))

@@ -183,6 +183,7 @@ def test_the_region_of_a_deployment_comes_from_the_environment(
     assert said.startswith("pixel-gather: no AWS credentials were found")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [*_IN_PROCESS, *_ON_AWS], ids=_name)
 def test_a_profile_that_is_not_there_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]

@@ -221,6 +221,7 @@ def test_a_request_that_is_no_yaml_is_refused_with_its_line(
     assert "is neither JSON nor YAML: mapping values are not allowed here in line 3, column 4" in said
 
 
+@pytest.mark.long
 @given(number=(st.floats(allow_nan=False, allow_infinity=False) | st.integers()).map(json.dumps))
 @example(number="1e-9")
 @example(number="1.5E3")

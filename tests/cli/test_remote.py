@@ -866,6 +866,7 @@ REFUSALS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.id)
 def test_a_refusal_is_one_line(case: Refusal, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """The line has the deployment's own message. The exit code is 2, and standard output is empty."""

@@ -35,6 +35,7 @@ def rows(cube: Path, columns: str) -> list[Any]:
     return duckdb.sql(f"SELECT {columns} FROM '{cube / ROWS_KEY}'").fetchall()  # noqa: S608 # our own words
 
 
+@pytest.mark.long
 def test_table_has_every_coordinate_of_every_row(cube: Path) -> None:
     """Values are those of the arrays, in the same order."""
     group = zarr.open_group(cube, mode="r")

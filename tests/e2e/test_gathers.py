@@ -181,6 +181,7 @@ def test_cube_and_append_through_the_api_are_one_gather_in_process(
     assert set(cube["offset_state"].values.flat) == {0, 1}
 
 
+@pytest.mark.long
 def test_monthly_medians_through_the_api(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def users(deployment: DeployedStack) -> dict[str, User]:
     return {name: user_of(deployment, name) for name in ("answer_tables", "plan_table", "read_images")}
 
 
+@pytest.mark.long
 def test_functions_of_tables_need_no_more_than_their_roles(
     users: dict[str, User], deployment: DeployedStack
 ) -> None:

@@ -134,6 +134,7 @@ def test_emulator_leaves_nothing_when_it_ends() -> None:
     assert named(started.work) == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_emulator_leaves_nothing_when_its_caller_is_killed() -> None:
     """After SIGKILL of the caller nothing is left either."""

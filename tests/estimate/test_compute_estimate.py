@@ -322,6 +322,7 @@ def test_smaller_workers_are_chosen_only_where_the_shards_fit() -> None:
     assert estimate.worker_memory_mib == 1769
 
 
+@pytest.mark.long
 def test_a_search_is_priced_by_the_files_that_it_reads() -> None:
     """GETs of a catalog are charged by S3; pages of an API are not. Without a search there is no line."""
     plain = estimate_on_aws(WORK, WorkerPool())

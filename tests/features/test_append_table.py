@@ -101,6 +101,7 @@ def test_images_that_failed_are_read_again(
     assert rows_of(to) == rows_of(at_once)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

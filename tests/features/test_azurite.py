@@ -141,6 +141,7 @@ def private(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [f"az://cubes/private/{file.name}" for file in FILES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begins", ["", "?"], ids=["bare", "as the portal shows it"])
 def test_token_that_may_read_reads_and_writes_nothing(
     private: list[str], begins: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -158,6 +159,7 @@ def test_token_that_may_read_reads_and_writes_nothing(
     assert list(listed(store, "")) == []
 
 
+@pytest.mark.long
 def test_token_that_may_write_gathers_a_cube_that_grows(
     private: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_columns_of_the_table_and_of_the_list_become_coordinates(tmp_path: Path)
     assert (rows_where(done.place, "label=a and time>2024-02-15").size) == (N_CHIPS + 1) // 2
 
 
+@pytest.mark.long
 def test_bands_of_a_list_become_measurements_of_chips(tmp_path: Path) -> None:
     """A scene of two files has one row for each chip."""
     red, nir = image(tmp_path / "r.tif", seed=1), image(tmp_path / "n.tif", seed=2)
@@ -207,6 +208,7 @@ def masked_scene(folder: Path, *, mask: Path) -> tuple[Path, dict[str, Any], dic
     return red, request, points
 
 
+@pytest.mark.long
 def test_a_band_hides_pixels_of_chips(tmp_path: Path) -> None:
     """As in a cube of one window: what it drops, what is around that, and where it has no value."""
     clouds = image(tmp_path / "c.tif", seed=2)
@@ -248,6 +250,7 @@ def test_a_mask_with_other_pixels_hides_no_chip(tmp_path: Path) -> None:
         make_plan(request)
 
 
+@pytest.mark.long
 def test_chips_have_scaled_values(tmp_path: Path) -> None:
     """Pixels become what they stand for, and NaN where nothing is."""
     file = image(tmp_path / "a.tif", seed=1)
@@ -598,6 +601,7 @@ def _shape(lon: float, lat: float, *, is_box: bool) -> dict[str, Any]:
     return {"type": "Polygon", "coordinates": [[[lon + x, lat + y] for x, y in corners]]}
 
 
+@pytest.mark.long
 def test_the_command_gathers_chips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``run --windows`` does what the field ``windows`` does."""
     table, _ = chips_at(tmp_path)

@@ -432,6 +432,7 @@ def test_a_sheet_of_one_picture_is_as_wide_as_the_picture() -> None:
     assert make_sheet([picture] * 3, background="white").size == (2 * 404 - 4, 2 * 440 - 4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["x.png", "x.apng"])
 def test_dark_pictures_have_the_same_pixels_and_light_letters(cube: Path, tmp_path: Path, name: str) -> None:
     """Ground, letters and what has no data are those of the dark pages."""
@@ -539,6 +540,7 @@ def test_large_windows_are_thinned_and_read_in_blocks(tmp_path: Path) -> None:
         assert film.size == (240, 700 + 2 * 18)  # the caption needs room
 
 
+@pytest.mark.long
 def test_command_prints_the_files(cube: Path, tmp_path: Path) -> None:
     """``--rgb`` chooses three measurements; a half one is refused."""
     to = str(tmp_path / "x.png")

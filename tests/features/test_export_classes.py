@@ -54,6 +54,7 @@ def test_a_geotiff_has_palette_and_names(place: str, tmp_path: Path) -> None:
         assert (opened.read(1) == cover(0)).all()
 
 
+@pytest.mark.long
 def test_a_geotiff_says_which_bands_are_red_green_and_blue(tmp_path: Path) -> None:
     """As the files of the cube do."""
     (file, *_) = export(gathered_bgr(tmp_path).place, to=tmp_path / "x.tif")

@@ -46,6 +46,7 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
     assert asyncio.run(cell()) == asyncio.run(other_cell())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -161,6 +162,7 @@ def left_over(cube: Path, claim: str) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_control_files_that_a_killed_process_has_left_are_cleared_by_the_next_command(tmp_path: Path) -> None:
     """Those of an append that may be at work stay, until its version is there."""
     to = tmp_path / "cube"

@@ -152,6 +152,7 @@ def test_a_grown_cube_is_that_of_the_command(tmp_path: Path, capsys: pytest.Capt
         assert said.endswith("cube has all of these chips already: nothing to append")
 
 
+@pytest.mark.long
 def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
     """Other images, other places of an id, other columns, and one window: each in its words."""
     files = three_images(tmp_path)

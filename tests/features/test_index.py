@@ -168,6 +168,7 @@ def test_a_wrong_index_is_refused_before_anything_is_written(folder: Path, tmp_p
     assert not list((tmp_path / "cube").glob("*")) if (tmp_path / "cube").exists() else True
 
 
+@pytest.mark.long
 def test_index_tells_what_failed_and_leaves_out_what_gdal_reads(folder: Path, tmp_path: Path) -> None:
     """A text file is not a raster. A JPEG 2000 is one, but only GDAL reads its header."""
     (folder / "text.tif").write_text("not a raster")
@@ -225,6 +226,7 @@ def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> N
         Settings(header_nbytes=number)
 
 
+@pytest.mark.long
 def test_first_read_stays_as_the_user_says(server: LoopbackServer, tmp_path: Path) -> None:
     """A given size is used exactly. Without one, it adapts to the files."""
     gather_undrawn(

@@ -91,6 +91,7 @@ def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: 
     assert found.member.values.tolist() == [0] * 4 + [1] * 5 + [2] * 6
 
 
+@pytest.mark.long
 def test_one_pixel_and_some_rows_are_read_lazily(cubes: list[Path], joined: Path) -> None:
     """Any selection equals that of the members."""
     found = open_joined(joined).band_1
@@ -266,6 +267,7 @@ def test_rows_of_joined_cubes_are_found_by_any_coordinate(cubes: list[Path], joi
         rows_where(joined, "nosuch > 1")
 
 
+@pytest.mark.long
 def test_presence_has_positions_of_the_open_dataset(joined: Path, cubes: list[Path]) -> None:
     """The order of the names is that of the axes. A space after a comma does not matter."""
     found, turned = presence(joined, "month, member"), presence(joined, "member,month")
@@ -336,6 +338,7 @@ def _lost_shard(cube: Path) -> None:
     (cube / "band_1/c/0/0/0").unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -414,6 +417,7 @@ def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
     assert [each.name for each in (tmp_path / "foreign").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.long
 def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:
     """Each message says what to do. Nothing is changed."""
     with pytest.raises(ArrayExistsError, match=r"mode add \(--add\) adds to them, mode replace \(--rep"):
@@ -611,6 +615,7 @@ def test_the_command_versions_lists_what_was_joined(joined: Path) -> None:
     assert [each["added"]["members"] for each in json.loads(told.stdout)] == [2, 1]
 
 
+@pytest.mark.long
 def test_the_command_joins_and_says_what_it_read(cubes: list[Path], tmp_path: Path) -> None:
     """Patterns are cubes in the order of their names."""
     pattern, to = str(cubes[0].parent / "t*.zarr"), str(tmp_path / "all")

@@ -40,6 +40,7 @@ def test_a_cube_lies_on_the_pixels_of_another(tmp_path: Path, kind: str) -> None
     check_equals_gdal(tmp_path / "cube", files, crs, resampling="bilinear")
 
 
+@pytest.mark.long
 def test_a_cube_lies_on_the_pixels_of_a_file(tmp_path: Path) -> None:
     """All of its pixels; those of the file itself stay as they are."""
     files = files_of_all(tmp_path)

@@ -164,6 +164,7 @@ def test_large_integers_are_not_appended_to_fractions(tmp_path: Path) -> None:
         appended(cube, FILES[2], {"n": [LARGE]}, day=3)
 
 
+@pytest.mark.long
 def test_a_grown_cube_is_gathered_again_with_its_gaps(grown_of: Path, tmp_path: Path) -> None:
     """Its rows are the list of a replay."""
     shutil.copytree(grown_of, tmp_path / "cube.zarr")

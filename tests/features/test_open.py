@@ -84,6 +84,7 @@ def test_engine_opens_a_cube_as_it_is_and_as_it_was(grown: Path) -> None:
                 xr.testing.assert_identical(found, expected)
 
 
+@pytest.mark.long
 def test_engine_leaves_variables_out_and_is_asked_for_by_name(valley: str) -> None:
     """Other files are none of its business."""
     with xr.open_dataset(valley, engine=ENGINE, drop_variables=["red", "none"]) as found:

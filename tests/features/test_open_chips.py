@@ -218,6 +218,7 @@ def test_epochs_differ_and_equal_seeds_do_not(place: Path) -> None:
     assert ids(chips.batches(batch=8, shuffle=True, seed=2)) != epochs[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_before", [0, 1, 4, 5])
 def test_a_loop_goes_on_where_its_state_was_taken(place: Path, n_before: int) -> None:
     """Nothing is given twice or left out, though batches are prepared ahead."""

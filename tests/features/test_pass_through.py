@@ -269,6 +269,7 @@ def test_what_cannot_be_kept_is_refused_by_the_plan(
         make_plan(request(path, **more))
 
 
+@pytest.mark.long
 def test_a_source_that_differs_at_read_time_leaves_its_row_empty(tmp_path: Path) -> None:
     """The plan looks at a sample. What it did not see gets a status, and the others are stored."""
     paths = [write(tmp_path / f"{seed:02}.tif", "uint16", seed, compress="deflate") for seed in range(40)]

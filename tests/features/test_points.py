@@ -112,6 +112,7 @@ def test_nearest_is_rasterios_sample_on_real_files(truth: Truth, tmp_path: Path)
         assert found == wanted
 
 
+@pytest.mark.long
 def test_points_in_degrees_lie_where_rasterio_finds_them(folder: Path, tmp_path: Path) -> None:
     """They are transformed by PROJ, as rasterio does."""
     rng = np.random.default_rng(2)
@@ -459,6 +460,7 @@ def test_a_plan_reads_no_pixel_and_limits_refuse(
         points(clusters, hrefs, to=tmp_path / "u.parquet", crs=CRS, limits={"usd": 1e-9})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])
 def test_points_that_are_placed_some_at_a_time_change_nothing(
     folder: Path, clusters: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Any

@@ -380,6 +380,7 @@ def test_scenes_of_a_stac_api_are_ranked(
     assert next(asked.body or asked.parameters for asked in api.asked if asked.path == "/search")
 
 
+@pytest.mark.long
 def test_only_open_ranks_are_read_finer(tmp_path: Path) -> None:
     """Scenes that lie far apart are decided at an overview; two that are alike are not."""
     levels = [1000, 4000, 4001, 7000]
@@ -395,6 +396,7 @@ def test_only_open_ranks_are_read_finer(tmp_path: Path) -> None:
     assert all(row["level"] != "full" for row in top.values())
 
 
+@pytest.mark.long
 def test_a_scene_that_cannot_be_read_is_listed_last(folder: Path, tmp_path: Path) -> None:
     """With its status and the reason, and so is one that lies elsewhere or is all nodata."""
     empty = make_cog(tmp_path / "empty.tif", np.zeros((256, 256), "uint16"), nodata=0)

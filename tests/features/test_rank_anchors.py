@@ -36,6 +36,7 @@ def _in_crs_of(cog: Path, polygon: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statistic", "of_rasterstats"), [("mean", "mean"), ("median", "median"), ("p90", "percentile_90")]
 )
@@ -64,6 +65,7 @@ def test_polygon_is_close_to_that_of_exactextract(cog: Path) -> None:
     assert row["value"] == pytest.approx(found["properties"]["mean"], rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", ["mean", "median", "p2", "p98"])
 def test_box_is_that_of_rio_tiler(cog: Path, statistic: str) -> None:
     """All pixels of the box count, as in titiler's statistics with max_size=None."""

@@ -292,6 +292,7 @@ def _scenes(folder: Path, *, names_it: bool, darkest: int) -> str:
     return str(places)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("names_it", "darkest"), [(True, 900), (False, 120)])
 @pytest.mark.parametrize("precision", ["exact", "coarse"])
 def test_an_offset_that_the_pixels_have_is_not_applied_again(

@@ -277,6 +277,7 @@ def test_what_failed_is_told_of_each_row(tmp_path: Path) -> None:
     assert len(told["row"]) == 20
 
 
+@pytest.mark.long
 def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
     """Its counts and times are those of sources, its pictures those of rows."""
     rows = scenes(tmp_path, 10)
@@ -473,6 +474,7 @@ def test_scenes_on_several_grids_are_told_with_the_grid_that_takes_them(tmp_path
     )
 
 
+@pytest.mark.long
 def test_a_mosaic_of_files_in_several_crss(tmp_path: Path) -> None:
     """They are warped onto one grid first: the mosaic is that of the cube of all scenes."""
     crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")

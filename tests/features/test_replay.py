@@ -175,6 +175,7 @@ def test_versions_alone_tell_what_was_replaced_without_reading_pixels(changed: P
     assert found.counts[Drift.SAME] == N + 1 - len(CHANGES)
 
 
+@pytest.mark.long
 def test_new_cube_is_gathered_from_the_same_list_and_compared(changed: Path, tmp_path: Path) -> None:
     """The new cube has the rows of the old one, as they are now; a new file is told and not gathered."""
     found = replay(changed, tmp_path / "new.zarr", settings=UNDRAWN)
@@ -374,6 +375,7 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
 
 
+@pytest.mark.long
 def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> None:
     """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube."""
     for n in range(2):
@@ -441,6 +443,7 @@ def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert by_version.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
 
 
+@pytest.mark.long
 def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path, tmp_path: Path) -> None:
     """0: the same. 1: something changed; a line for each source, or CSV or Parquet of all, or JSON."""
     run = CliRunner().invoke

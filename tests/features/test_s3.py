@@ -104,6 +104,7 @@ def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: P
     assert (verified.n_compared, verified.differences) == (1, ())
 
 
+@pytest.mark.long
 def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> None:
     """The other rows are read."""
     hrefs = [*(f"s3://sources/heat/{file.name}" for file in FILES), "s3://sources/heat/gone.tif"]

@@ -42,6 +42,7 @@ def original(pixels: Pixels) -> Pixels:
     return found
 
 
+@pytest.mark.long
 def test_original_and_processed_scenes_become_equal(tmp_path: Path) -> None:
     """As in earth-search issues 66 and 71: both claim the offset, and one of them has it already."""
     processed = reflectances()
@@ -157,6 +158,7 @@ def test_floats_get_a_step_that_is_not_whole(tmp_path: Path) -> None:
     assert cube["band_1"].attrs["add_offset"] == -1.0
 
 
+@pytest.mark.long
 def test_bands_are_harmonised_before_they_are_masked(tmp_path: Path) -> None:
     """A band is judged by all of its pixels, also by those that the mask hides. The mask stays as it is."""
     processed, classes = reflectances(), np.random.default_rng(4).integers(1, 5, (SIDE, SIDE), dtype="uint16")
@@ -190,6 +192,7 @@ def physical(pixels: Pixels) -> Pixels:
     return values.astype("float32")
 
 
+@pytest.mark.long
 def test_scaled_pixels_are_what_those_of_each_source_stand_for(tmp_path: Path) -> None:
     """By its own scale and offset, with NaN for what is missing. What is undecided is not guessed."""
     processed = reflectances()
@@ -228,6 +231,7 @@ def test_scaled_pixels_are_what_those_of_each_source_stand_for(tmp_path: Path) -
     assert replay(tmp_path / "cube").counts == {"same": 6}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", ["harmonised", "scaled"])
 def test_complex_numbers_have_raw_values_alone(tmp_path: Path, values: str) -> None:
     """Half of each number would be lost. Beside real numbers, a complex source is unlike the cube."""
@@ -276,6 +280,7 @@ def test_scaled_cubes_grow_hide_clouds_and_keep_classes(tmp_path: Path) -> None:
         gather_undrawn(request | more | {"values": "harmonised", "duplicates": "again"})
 
 
+@pytest.mark.long
 def test_cubes_of_other_values_are_not_copied_into_one(tmp_path: Path) -> None:
     """Though their dtype, scale and offset may be equal."""
     pixels = reflectances().astype("float32")

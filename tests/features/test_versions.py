@@ -181,6 +181,7 @@ def test_a_compaction_leaves_nothing_of_an_abandoned_append(
     assert verify(cube).is_same
 
 
+@pytest.mark.long
 def test_a_compacted_cube_grows_on(cube: Path) -> None:
     """The next append follows the compaction's version."""
     compact(cube)

@@ -457,6 +457,7 @@ def test_play_shows_row_after_row(page: Page, served: _Served) -> None:
     assert page.run("rows")[:3] == ["8", "0", "1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (768, 1024), (390, 844)])
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_map_and_chart_are_on_one_screen(
@@ -646,6 +647,7 @@ def test_histograms_of_three_bands_lie_inside_their_panel(page: Page, served: _S
     assert max(histograms) < panel - 3  # the handles' knobs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("show", ["show=red", "rgb=red,green,blue", "show=(nir - red) / (nir %2B red)"])
 def test_row_is_kept_as_a_geotiff(
     page: Page, served: _Served, valley: str, show: str, tmp_path: Path
@@ -834,6 +836,7 @@ def test_classes_begin_with_their_colours(page: Page, land_cover: str) -> None:
         assert (shown[pixels == value][:, :3] == tuple(bytes.fromhex(colour[1:]))).all()
 
 
+@pytest.mark.long
 def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_path: Path) -> None:
     """503 is no answer. An object that is not there is not shown as nodata."""
     place = gathered_valley(tmp_path, n_rows=2).place
@@ -1137,6 +1140,7 @@ def test_page_shows_joined_cubes(page: Page, joined: Path) -> None:
     assert "longitude, latitude11.29" in told
 
 
+@pytest.mark.long
 def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> None:
     """Its chunks are tiles of the sources. The file that is missing has a row without pixels."""
     request = {"sources": str(Path(valley).parent / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}

@@ -208,6 +208,7 @@ def test_layouts_strips_and_order_change_no_pixel(tmp_path: Path, resampling: st
     assert whole.status.values.tolist() == [Status.OK] * 5 + [Status.OUTSIDE]
 
 
+@pytest.mark.long
 def test_exact_box_is_the_window(tmp_path: Path) -> None:
     """Shape and transform say all. No window is given."""
     files = files_of_all(tmp_path)
@@ -224,6 +225,7 @@ def test_exact_box_is_the_window(tmp_path: Path) -> None:
         np.testing.assert_array_equal(cube.band_1[row], warped_by_gdal(file, "EPSG:3035", affine, (70, 90)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("anchor", "rest"), [("edge", 0), ("center", 5), ([103, 204], 3)])
 def test_anchor_says_where_pixels_lie(tmp_path: Path, anchor: Any, rest: int) -> None:
     """By the place of an edge or a middle."""
@@ -299,6 +301,7 @@ def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None
     assert replay(tmp_path / "cube").counts == {"same": 5}
 
 
+@pytest.mark.long
 def test_rows_that_failed_are_tried_again_on_the_grid(tmp_path: Path) -> None:
     """The second try puts the same pixels as a first one would have."""
     files = files_of_all(tmp_path)

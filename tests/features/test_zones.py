@@ -190,6 +190,7 @@ def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) 
             assert rows[n][name] == pytest.approx(wanted[name], rel=1e-12, abs=slack), name
 
 
+@pytest.mark.long
 def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
     """Computed in the box of each polygon, as the table does."""
     shapes = _fields(120, seed=1)

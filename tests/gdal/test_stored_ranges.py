@@ -187,6 +187,7 @@ def test_a_window_that_does_not_fit_the_cache_is_fetched_in_long_steps(kind: str
     assert sum(nbytes > half / 2 for nbytes in fetched) >= len(stored(kind)) // half - 1
 
 
+@pytest.mark.long
 def test_the_way_to_the_tiles_is_known_to_later_windows() -> None:
     """Of a file with tiles that tell only the next one's place, another window takes one request."""
     objects = MemoryObjects({HREFS[0]: stored("JPEG 2000")})
@@ -254,6 +255,7 @@ def test_what_is_wrong_in_a_file_is_left_to_gdal(data: st.DataObject, kind: tupl
     assert all(0 <= start < stop <= len(content) for start, stop in asyncio.run(found()))
 
 
+@pytest.mark.long
 def test_a_file_that_gdal_reads_is_opened_by_one_request() -> None:
     """The bytes by which the fast path has seen that it cannot read a file serve GDAL, too."""
     objects = MemoryObjects({HREFS[0]: stored("JPEG 2000")})

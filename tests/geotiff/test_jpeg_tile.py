@@ -55,6 +55,7 @@ def picture(n_bands: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return noisy.clip(0, 255).astype("u1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_bands", "options"), KINDS, ids=range(len(KINDS)))
 def test_jpeg_is_read_as_rasterio_reads_it(tmp_path: Path, n_bands: int, options: dict[str, Any]) -> None:
     """All pixels, the colours of bands, and an overview are rasterio's; a packed header gives the same."""

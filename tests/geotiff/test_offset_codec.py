@@ -32,6 +32,7 @@ def sent(packed: PackedRun) -> PackedRun:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=PackedRun)
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(tiles, st.just((0, 0))), min_size=1, max_size=40))
 def test_runs_come_out_as_they_went_in(pairs: list[tuple[int, int]]) -> None:
     """Tiles may be in any order, with gaps and overlaps, or not stored."""

@@ -349,6 +349,7 @@ def test_every_error_of_a_deployment_has_a_kind() -> None:
         assert set(each.__mro__) & set(KINDS), each
 
 
+@pytest.mark.long
 def test_status_passes_on_what_is_asked(status: Api) -> None:
     """Each route calls its own method and returns the answer."""
     asked = [
@@ -553,6 +554,7 @@ def test_lists_refuses_what_is_no_list(change: dict[str, Any], wrong: str, submi
     assert (code, problem["field"]) == (422, wrong)
 
 
+@pytest.mark.long
 def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None:
     """The answer equals that of `pixel-gather plan --json`."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": {"pixels": [0, 0, 50, 40]}}

@@ -36,6 +36,7 @@ def test_what_others_have_reserved_does_not_count() -> None:
         assert account.concurrency(client, stack="PixelGather-main") == 600
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "context", "stage"),
     [

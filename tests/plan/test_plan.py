@@ -432,6 +432,7 @@ def test_plan_cube_prices_whole_tiles() -> None:
     assert four.usd == pytest.approx(sum(four.usd_by_service.values()))
 
 
+@pytest.mark.long
 @given(
     nodata=st.none() | st.just(float("nan")) | st.floats(-1e9, 1e9) | st.integers(-(2**31), 2**31),
     codec=st.sampled_from(("none", "blosc-lz4", "zstd")),

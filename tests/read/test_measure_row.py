@@ -20,6 +20,7 @@ def whole(pixels: Pixels, nodata: float | None = None) -> Outcome:
     return Outcome(status=Status.OK, nodata=nodata, extent=(0, 0, pixels.shape[2], pixels.shape[1]))
 
 
+@pytest.mark.long
 @given(
     pixels=images((2, 4, 5), (*INTEGERS, "float32", "float64")),
     nodata=st.sampled_from((None, 0, 255, math.nan)),

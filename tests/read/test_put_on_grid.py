@@ -48,6 +48,7 @@ def rasters(draw: st.DrawFn, over: int = 1) -> Pixels:
     return random.integers(low, high, shape, dtype="int64").astype(dtype)
 
 
+@pytest.mark.long
 @given(own=rasters(), times=st.integers(2, 7), data=st.data())
 def test_coarser_pixels_are_repeated(own: Pixels, times: int, data: st.DataObject) -> None:
     """Any part of the grid holds what the same part of NumPy's repeat does."""

@@ -336,6 +336,7 @@ def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     put_root(store, attributes | {"pixel_gather": json.dumps(attributes["pixel_gather"])})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "value"),
     [

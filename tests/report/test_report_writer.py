@@ -45,7 +45,7 @@ def test_report_files_lie_in_the_cube_with_their_types() -> None:
     assert "missing            1  no such object" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cube", "colour"),
     [
@@ -78,7 +78,7 @@ def test_the_viewer_begins_with_a_picture_of_the_first_row(
         assert tuple(pixels[7, 15, :3]) == colour
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "cube",
     [

@@ -209,6 +209,7 @@ def test_href_policy_refuses_what_no_store_serves() -> None:
         HrefPolicy(schemes=frozenset({"file"}), base="data")
 
 
+@pytest.mark.long
 @given(path=paths)
 def test_check_href_keeps_local_names(path: str) -> None:
     """Any file name reaches the store unchanged."""
@@ -243,6 +244,7 @@ def test_href_is_shown_without_percent_encoding(href: str, shown: str) -> None:
     assert shown_href(href) == shown
 
 
+@pytest.mark.long
 @given(
     root=st.sampled_from(["s3://bucket", "gs://bucket", "az://box", "abfs://box@acc.dfs.core.windows.net"]),
     path=paths,
@@ -271,6 +273,7 @@ def test_bucket_address_is_what_a_store_lists(href: str, expected: str) -> None:
     assert bucket_address(href) == expected
 
 
+@pytest.mark.long
 @given(text=st.text(max_size=60) | paths.map("https://h.org/{}".format))
 def test_check_href_gives_a_settled_spelling_or_a_sentence(text: str) -> None:
     """Any text is refused with a ValueError or is canonical after one check."""

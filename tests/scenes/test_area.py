@@ -305,6 +305,7 @@ def test_geojson_of_several_features_is_one_area() -> None:
     assert not area.meets(shapely.box(4, -1, 6, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given_", "says"),
     [

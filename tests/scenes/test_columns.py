@@ -180,6 +180,7 @@ def test_rows_are_counted_from_the_first_one_of_the_block() -> None:
     assert matches.row.tolist() == [514, 515]
 
 
+@pytest.mark.long
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None:
     """Where the footprint is not looked at, the scene does meet the area."""

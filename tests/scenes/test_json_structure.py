@@ -59,6 +59,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(_VALUES, _VALUES)
 def test_the_same_structure_means_the_same_kind(one: Any, other: Any) -> None:
     """Types that are found from one item of each structure hold all items."""

@@ -118,7 +118,7 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
     assert "claims another offset than the file's" in warnings
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_classes_of_the_catalog_are_in_the_cube_and_in_its_rows_to_come(tmp_path: Path) -> None:
     """The item names them. They stay in an append."""
     classes = [{"value": 4, "name": "vegetation", "color_hint": "00A000"}, {"value": 6, "name": "water"}]
@@ -470,6 +470,7 @@ def test_a_plan_tells_what_the_search_took(api: Server, catalog: str) -> None:
     assert said == [f"{len(api.asked) - n_before} pages", "4 GETs"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", ["solar-day", "datatake"])
 def test_scenes_of_one_day_or_datatake_share_a_row(rule: str, tmp_path: Path) -> None:
     """Where two of them have the same band, both are kept: the later one of the list gets a second row."""

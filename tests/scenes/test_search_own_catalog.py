@@ -139,6 +139,7 @@ def _footprint(scene: dict[str, Any]) -> Any:
     return shape(scene["geometry"]) if scene["geometry"] else shapely.box(west, south, east + 360, north)
 
 
+@pytest.mark.long
 def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

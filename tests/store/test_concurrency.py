@@ -117,6 +117,7 @@ def test_adaptive_limiter_open_more_connections_only_to_distant_stores(ttfb_s: f
     assert run_virtually(most_in_flight_at()) == most
 
 
+@pytest.mark.long
 def test_adaptive_limiter_back_off_where_latency_rises_and_throughput_falls() -> None:
     """A store that slows down under load gets fewer requests."""
 
@@ -316,6 +317,7 @@ def test_adaptive_limiter_count_requests_in_flight() -> None:
     assert run_virtually(run()) == [32, 8, 4, 32]
 
 
+@pytest.mark.long
 def test_adaptive_limiter_hold_connections_to_many_hosts_down() -> None:
     """The number of connections is limited over all hosts. Local files need none."""
 

@@ -127,6 +127,7 @@ def test_others_objects_are_not_signed(tmp_path: Path) -> None:
     assert not served.tokens
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["planetary-computer", "earthdata"])
 @pytest.mark.parametrize(
     ("answer", "status", "said", "most_asked"),

@@ -21,6 +21,7 @@ def given(n: int) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     return found
 
 
+@pytest.mark.long
 def test_shapes_are_those_that_were_given() -> None:
     """By slices, by indexes in any order, and after they were put in another order."""
     shapes = given(TOGETHER + 10)

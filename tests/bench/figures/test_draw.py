@@ -217,6 +217,7 @@ def test_names_in_any_script_are_drawn_without_a_warning() -> None:
         assert to_png(titled(short_label(name))).startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("error")
 def test_run_whose_sources_took_no_time_is_drawn() -> None:
     """Where clocks are coarse, no source is in flight at any time."""

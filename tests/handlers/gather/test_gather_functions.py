@@ -281,6 +281,7 @@ def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time
         assert [task["index"] for task in machine.manifest(machine.planned(REQUEST))] == left
 
 
+@pytest.mark.long
 def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(machine: StateMachine) -> None:
     """Three shards are three children of the smaller function, because they fit it."""
     verdict = machine.planned(REQUEST)
@@ -366,6 +367,7 @@ class _MeetingControl:
                 await self._meeting.wait()
 
 
+@pytest.mark.long
 def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,6 +534,7 @@ def test_shards_tell_every_time_of_every_source(
     assert emitted[-1]["GatherUsd"][0] > 0
 
 
+@pytest.mark.long
 def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pytest.LogCaptureFixture) -> None:
     """The message is constant, and the values are in keys."""
     verdict = machine.planned(REQUEST)
@@ -559,6 +562,7 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
     } <= line.keys()
 
 
+@pytest.mark.long
 def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
     """The worker commits what it has read before Lambda ends it."""
     verdict = machine.planned(REQUEST)
@@ -569,6 +573,7 @@ def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) ->
     assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
 
 
+@pytest.mark.long
 def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine: StateMachine) -> None:
     """The error's class is StoreError, which the state machine retries by name."""
     verdict = machine.planned(REQUEST)

@@ -73,6 +73,7 @@ def test_plan_gather_refuses_with_a_sentence(case: Case, machine: StateMachine) 
     assert machine.s3.list_objects_v2(Bucket="cubes")["KeyCount"] == 0
 
 
+@pytest.mark.long
 def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMachine) -> None:
     """The error says how to keep both cubes."""
     named = LANDSAT | {"output": {"name": "mine"}}
@@ -98,6 +99,7 @@ def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine
     assert machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read() == stored
 
 
+@pytest.mark.long
 def test_plan_gather_refuses_while_the_months_budget_is_spent(machine: StateMachine) -> None:
     """Nothing is written, so the same request begins anew when the marker is gone or its month is over."""
     named = LANDSAT | {"output": {"name": "halted"}}

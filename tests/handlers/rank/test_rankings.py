@@ -171,6 +171,7 @@ def test_same_request_again_is_answered_at_once(service: Service) -> None:
     assert len(service.machine.n_children) == n_rounds
 
 
+@pytest.mark.long
 def test_what_was_measured_is_not_read_again(service: Service) -> None:
     """Another ranking of the same area, expression and statistic uses it, large or small."""
     service.ask({"sources": SCENES, "by": "b1"})
@@ -240,6 +241,7 @@ def test_ranking_of_which_no_scene_can_be_read_says_so(service: Service) -> None
     assert [row["status"] for row in table["scenes"]] == ["missing", "missing"]
 
 
+@pytest.mark.long
 def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> None:
     """Before the first round it refuses. Later it keeps what was read, and says which ranks are open."""
     body = {"sources": SCENES, "by": "b1", "precision": 0.01}
@@ -256,6 +258,7 @@ def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> N
     assert len(ended["ranking"]["scenes"]) == 6
 
 
+@pytest.mark.long
 def test_tables_do_not_begin_while_the_months_budget_is_spent(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +337,7 @@ def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) 
     assert len(states(s3)) == len(before) + 1
 
 
+@pytest.mark.long
 def test_a_late_last_step_does_not_bring_a_removed_ranking_back(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +405,7 @@ def states(s3: Any) -> list[str]:
     return [key for key in keys if key.endswith("/state")]
 
 
+@pytest.mark.long
 def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     """A second attempt reads what the first one has not read."""
     machine = service.machine

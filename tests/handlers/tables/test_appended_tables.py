@@ -438,6 +438,7 @@ def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -
     assert [sum(f"/{job}/" in key for key in copies) for job in jobs] == [1, 0]
 
 
+@pytest.mark.long
 def test_a_table_may_be_left_unmerged(service: Service, halves: dict[str, str]) -> None:
     """It has a line for each tile."""
     body = {"zones": FIELDS, "id": "field", "crs": service.crs, "sources": halves["both"]}

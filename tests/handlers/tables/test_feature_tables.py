@@ -162,6 +162,7 @@ def test_a_table_of_which_no_worker_reads_anything_fails(service: Service) -> No
         service.ended(second["gather"])
 
 
+@pytest.mark.long
 def test_an_image_that_cannot_be_read_is_told(service: Service) -> None:
     """The table has all others."""
     document = service.made(of_points(service, sources=[*HREFS[:2], "s3://sources/gone.tif"]))

@@ -92,6 +92,7 @@ def test_a_long_series_is_a_table_job(
     assert service.table(shown)["b1"].to_pylist() == [row["b1"] for row in short["rows"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "query", "field"),
     [

@@ -212,6 +212,7 @@ def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeAp
     assert api.answers.empty()
 
 
+@pytest.mark.long
 def test_bootstrap_kills_a_function_that_was_idle_before(start: Start, api: RuntimeApi) -> None:
     """An idle function is looked at less often, but again and again."""
     api.events.put({"mib": 1, "seconds": 0, "threads": 0})

@@ -152,6 +152,7 @@ def test_bundle_is_made_anew_when_a_module_that_makes_it_changes(
     assert made() == names[0]
 
 
+@pytest.mark.long
 def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
     """A cold start compiles nothing. Tracebacks have the paths of Lambda."""
     folder = bundle("submit", machine="aarch64", is_emulated=False)
