@@ -34,8 +34,7 @@
     └── ShardsLeftError       a second try has no time for the shards that are left: as above
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from json import JSONDecodeError
 from typing import Any, ClassVar, Final
 
@@ -170,15 +169,6 @@ class StoreError(GatherError):
     """The store of the cube or of its control files could not be read or written."""
 
     code = "store_error"
-
-
-@contextmanager
-def errors_of_writing(path: object) -> Iterator[None]:
-    """Turn an error of this machine's files into a `StoreError` that names what cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 class ShardsMissingError(StoreError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from pixel_gather.core.errors import RequestError, errors_of_writing
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import facts_in_html, shown_href
 from pixel_gather.core.request.href_policy import place_text, with_home
@@ -22,6 +22,7 @@ from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.replaced_file import errors_of_writing
 from pixel_gather.io.store.alone_at import alone_at
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import open_list_file

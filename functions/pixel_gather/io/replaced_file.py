@@ -19,7 +19,7 @@ def replacing(path: Path) -> Generator[Path]:
     Raises:
         StoreError: The file cannot be written. What was there is as it was.
     """
-    with errors_of_file(path):
+    with errors_of_writing(path):
         own = path.resolve()
         if own.exists() and not own.is_file():
             yield path
@@ -34,8 +34,12 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 @contextmanager
-def errors_of_file(path: Path) -> Generator[None]:
-    """Turn errors of writing into a sentence that names the path, and leave those of a store as they are."""
+def errors_of_writing(path: Path) -> Generator[None]:
+    """Turn an error of this machine's files into one that names the path. Errors of a store stay as they are.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
     try:
         yield
     except BaseError:  # it is an OSError

@@ -12,7 +12,8 @@ import numpy as np
 import xxhash
 from msgspec import Struct
 
-from pixel_gather.core.errors import StoreError, errors_of_writing
+from pixel_gather.core.errors import StoreError
+from pixel_gather.io.replaced_file import errors_of_writing
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
 from pixel_gather.tables.merge_zone_lines import Combine, LineMerger

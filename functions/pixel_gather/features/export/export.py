@@ -18,7 +18,7 @@ from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
-from pixel_gather.io.replaced_file import errors_of_file, replacing
+from pixel_gather.io.replaced_file import errors_of_writing, replacing
 from pixel_gather.io.store.store_settings import StoreSettings
 
 PICTURES: Final = (".webp", ".gif", ".apng", ".png")
@@ -111,7 +111,7 @@ def _write_files(rows: CubeRows, path: Path, place: str, style: PictureStyle) ->
     if suffix == ".zarr":
         from pixel_gather.features.export.plain_zarr import write_plain_zarr  # noqa: PLC0415 # as below
 
-        with errors_of_file(path):
+        with errors_of_writing(path):
             write_plain_zarr(rows, path)
         yield path
         return

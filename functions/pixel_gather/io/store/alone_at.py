@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pixel_gather.core.errors import BusyError, errors_of_writing
+from pixel_gather.core.errors import BusyError
+from pixel_gather.io.replaced_file import errors_of_writing
 
 try:
     import fcntl
