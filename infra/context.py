@@ -20,16 +20,16 @@ class SettingsError(ValueError):
 
 
 class Form(Struct, frozen=True):
-    """How a text is written."""
+    """A pattern that a text of the settings must match, and words for it."""
 
     pattern: str
     """Regular expression for the whole text."""
 
     expected: str
-    """The same in words."""
+    """What the pattern allows, in words for an error."""
 
     def check(self, key: str, value: object) -> str:
-        """Return the value of a key if it is a text of this form."""
+        """Return the value if it is a text that matches. The error names the key."""
         if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
             raise SettingsError(key, value, self.expected)
         return value
@@ -42,16 +42,16 @@ class Context(Struct, frozen=True):
     """Returns a key's value, or None; `constructs.Node.try_get_context`."""
 
     def text[Default: str | None](self, key: str, form: Form, default: Default) -> str | Default:
-        """Return a text of a form."""
+        """Return a text that matches the form."""
         value = self.get(key)
         return default if value is None else form.check(key, value)
 
     def texts(self, key: str, form: Form) -> tuple[str, ...]:
-        """Return the texts of a JSON array, all of one form. The default is none."""
+        """Return the texts of a JSON array. Each matches the form. The default is an empty array."""
         return tuple(form.check(f"{key}[{index}]", each) for index, each in enumerate(self.array(key)))
 
     def numbers(self, key: str, names: Form, *, lowest: float, highest: float) -> dict[str, float]:
-        """Return the numbers of a JSON object, whose names have a form. The default is none."""
+        """Return the numbers of a JSON object. Each name matches the form. The default is an empty object."""
         return {
             names.check(key, name): _bounded(f"{key}.{name}", value, lowest, highest)
             for name, value in self.object_(key).items()

@@ -83,10 +83,12 @@ def open_existing(
 
 
 def refuse_within_cube(place: Path) -> None:
-    """Refuse a local path in a cube, such as one of its arrays, and name the cube.
+    """Refuse a local path inside a cube, such as the folder of an array. The error names the cube.
+
+    A path that is a group itself is not refused: a cube may lie in the folder of another one.
 
     Raises:
-        RequestError: It is one. A cube of its own may lie in another one's folder.
+        RequestError: The path lies inside a cube.
     """
     for folder in place.parents:
         if not (folder / ROOT_KEY).is_file() or "pixel_gather" not in _metadata(folder).get("attributes", {}):

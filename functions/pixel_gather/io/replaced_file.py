@@ -12,12 +12,13 @@ from pixel_gather.core.errors import StoreError
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Give a path of this process alone to write to. Afterwards, that file replaces the one at ``path``.
+    """Yield a temporary path beside ``path``. After the block, its file replaces the one at ``path``.
 
-    A link stays, and its file is replaced. What is no file, such as a terminal, is written to as it is.
+    Only this process writes to the temporary file. If ``path`` is a link, the file behind it is replaced. If
+    ``path`` is no regular file, such as a terminal, ``path`` itself is yielded.
 
     Raises:
-        StoreError: The file cannot be written. What was there is as it was.
+        StoreError: The file cannot be written. A regular file at ``path`` is as it was.
     """
     with errors_of_writing(path):
         own = path.resolve()
@@ -29,7 +30,7 @@ def replacing(path: Path) -> Generator[Path]:
             yield partial
             partial.replace(own)
         finally:
-            with suppress(OSError):  # a folder that is read-only says so also of a file that is not there
+            with suppress(OSError):  # a read-only folder raises even if the file is missing
                 partial.unlink(missing_ok=True)
 
 
@@ -42,7 +43,7 @@ def errors_of_writing(path: Path) -> Generator[None]:
     """
     try:
         yield
-    except BaseError:  # it is an OSError
+    except BaseError:  # an OSError as well
         raise
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -40,9 +40,9 @@ _MOST_FAILED: Final = 50
 _MOST_FAR: Final = 5
 _MAP_WIDTH, _MARGIN = 960, 10
 _REACH: Final = 10
-"""The map reaches so many times as far from the middle half of all features as that is wide or high.
+"""How far the map reaches beyond the box of the middle half of all features, in lengths.
 
-Or so many times as far as a usual feature is, if that is wider.
+The length is the longer side of that box, or the median size of a feature if that is larger.
 """
 
 _TURN: Final = 360

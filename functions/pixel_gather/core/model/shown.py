@@ -53,10 +53,7 @@ def table_in_html(head: str, titles: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def linked(text: str, href: str | None) -> str:
-    """Return a text as HTML: a link where a browser can open the file, which is on the web.
-
-    The text may be an href, too.
-    """
+    """Return a text as HTML, and as a link if the href is on the web. The text may be an href, too."""
     said = _escape(shown_href(text))
     if href is None or not href.startswith(("https://", "http://")):
         return said
@@ -70,9 +67,10 @@ def _escape(text: str) -> str:
 
 
 def shown_href(href: str) -> str:
-    """Return an href as people read it: with spaces, and letters of all languages, that were percent-encoded.
+    """Return an href for people to read: ``rain für.tif`` for ``rain%20f%C3%BCr.tif``.
 
-    In a list, it names the same file. Links take the href itself.
+    A list of sources may have this form, and means the same file. A link needs the href as it was. The
+    letters ``%``, ``/``, ``?`` and ``#`` stay encoded: decoded, they would change the address.
     """
     if not href.startswith(("file://", "https://", "http://")):
         return href  # keys of buckets are never encoded

@@ -13,21 +13,21 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.wrong_values import show_value
 
 _OTHER_NAMES: Final = {"cube": "place", "version": "before"}
-"""What some functions call the argument that errors name otherwise."""
+"""By the field that errors name: what some public functions call this argument."""
 
 _SAY_MORE: Final = (("by", str), ("crs", str | None))
-"""Texts that are checked where they are used: there the message has an example."""
+"""Name and annotation of arguments that are checked where they are used. There the message has an example."""
 
 type _Kind = tuple[Callable[[Any], bool], str]
-"""Tells whether a value is of a kind, and what to write."""
+"""A test of a value, and words for what the user should write, such as ``a number``."""
 
 
 def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with a check of its arguments before it does anything.
+    """Return the function with a check of its arguments before its body runs.
 
-    Numbers, texts, true and false, words of a list, lists of texts, functions and settings are checked here.
-    Any other argument, such as a place or a box, is checked where it is used: there it has words of its own.
-    An error names the argument as this function does.
+    Annotations say which types are checked: numbers, texts, booleans, literals, lists, callables, settings.
+    Other arguments, such as a place or a box, are checked where they are used: the message there says more.
+    Errors name the argument as the signature of the decorated function does.
     """
 
     @wraps(function)
@@ -35,7 +35,7 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         kinds = _kinds_of(function)
         by_place: Any = [_checked(each, kinds[name], name) for name, each in zip(kinds, args, strict=False)]
         by_name: Any = {name: _checked(each, kinds.get(name), name) for name, each in kwargs.items()}
-        too_many: Any = args[len(kinds) :]  # Python says so
+        too_many: Any = args[len(kinds) :]  # Python refuses them
         try:
             return function(*by_place, *too_many, **by_name)
         except RequestError as error:
@@ -48,7 +48,11 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _checked(value: Any, kind: _Kind | None, field: str) -> Any:
-    """Return an argument; a number of NumPy as Python's, because JSON has no others."""
+    """Return an argument if its kind is right. A NumPy scalar becomes a Python value, as JSON needs it.
+
+    Raises:
+        RequestError: It is of another kind.
+    """
     if kind is None:
         return value
     if getattr(value, "shape", None) == ():

@@ -19,7 +19,10 @@ _ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset", "units")
 """Attributes that change what a pixel means. Members of one array have the same."""
 
 OF_PIXELS: Final = ("nodata", "scale_factor", "add_offset")
-"""Coordinates that say it where the rows of a cube differ. Every table of rows has them as columns."""
+"""Coordinates that say what a pixel means, if the rows of a cube differ in it.
+
+Every table of rows has them as columns.
+"""
 
 _GRID: Final = ("spatial:transform", "proj:code", "proj:wkt2")
 """Attributes of a cube's group that say where its pixels lie."""
@@ -95,7 +98,7 @@ class Member(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def of_pixels(self) -> tuple[str, ...]:
-        """Its coordinates without which nobody knows what its pixels mean."""
+        """Those of `OF_PIXELS` that this cube has. Without them, its pixels cannot be interpreted."""
         return tuple(name for name in OF_PIXELS if name in self.arrays)
 
     def kind(self, *, any_grid: bool) -> dict[str, Any]:

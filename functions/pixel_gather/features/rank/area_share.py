@@ -91,14 +91,14 @@ def indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: floa
 
 
 def all_of(area: Grid, factor: float) -> float:
-    """Return the area's pixels, summed as `counted_on` sums those that count: the share of all is 1."""
+    """Return the area in pixels of full resolution, summed as `counted_on` does: the share of all is 1."""
     return float(area.ravel().sum()) * factor**2
 
 
 def pixels_counted_by(
     by: str, area: np.ndarray[Any, Any], is_valid: Mask, kept: Mask
 ) -> tuple[Mask, np.ndarray[Any, Any]]:
-    """Return the pixels that clear, cloud or valid counts, and the area that they are a share of."""
+    """Return the pixels that ``by`` counts (clear, cloud or valid), and the area to divide them by."""
     match by:
         case "clear":
             return kept, area

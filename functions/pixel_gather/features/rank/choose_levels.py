@@ -237,11 +237,11 @@ class Rounds(Struct, frozen=True):
             each.place = place
 
     def _is_kept(self, wanted: WantedRead) -> bool:
-        """Take what is kept of a scene at a level, or else exact. Return whether there is something.
+        """Give a scene its kept statistics, if there are any. Return whether there are.
 
-        The level comes first, so the same ranking again has the same values. What is kept has to be of the
-        version that was read before at a coarser level. Another ranking may have stored statistics of an
-        older version meanwhile.
+        Statistics of the wanted level come first, then exact ones. So a repeated ranking has the same values.
+        They are not taken if the scene was read at another level, of another version of its files. Another
+        ranking may have stored statistics of an older version in the meantime.
         """
         ranked, step = wanted
         at_level = self.kept.get(ranked.scene, step=self._name_of(step))

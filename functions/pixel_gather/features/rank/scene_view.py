@@ -28,23 +28,23 @@ from pixel_gather.features.rank.usable_levels import (
 from pixel_gather.tables.pixel_gate import PixelGate
 
 STRIP_PIXELS: Final = 4_000_000
-"""Most pixels of full resolution that are read at one time, and most of a picture's level."""
+"""Limit of the pixels in a strip of full resolution, and in the level of a picture."""
 
 type OnLevel = Callable[[int, int, int, float], None]
 """Called when a level is read, with the place of its tiles in the file.
 
-Arguments: the first byte, the byte after the last, the number of bytes, and that of full resolution.
+Arguments: the first byte, the byte after the last, the level's bytes, and the bytes of full resolution.
 """
 
 
 class SceneView(Struct, frozen=True, kw_only=True):
-    """The area on one scene."""
+    """One scene as a ranking sees it: its open files, and where the area lies on them."""
 
     request: RankingRequest
     bands: Mapping[str, SceneBand]
     mask: SceneBand | None
     finest: SceneBand
-    """The band whose pixels the others are laid over."""
+    """The band with the finest pixels. Other bands and the mask are laid over these."""
 
     shape: ShapeOnImage
     on_level: OnLevel
@@ -55,7 +55,7 @@ class SceneView(Struct, frozen=True, kw_only=True):
 
         Args:
             counted: Pixels of full resolution.
-            n_area: Those of the area on the image, counted in the same way.
+            n_area: Pixels of the area on the image, counted in the same way.
         """
         header = self.finest.opened.header
         on_image = self.shape.share_on(width=header.width, height=header.height)
@@ -109,7 +109,7 @@ class SceneView(Struct, frozen=True, kw_only=True):
 
     @property
     def _of_classes(self) -> Sequence[SceneBand]:
-        """The mask, if a share of its classes is all that is wanted."""
+        """The mask, if the ranking needs no band. Then a share of its classes is all that is wanted."""
         return [] if self.bands or self.mask is None else [self.mask]
 
     async def _compare_levels(self, *, compares_all: bool) -> list[LevelBytes]:
@@ -140,7 +140,10 @@ class SceneView(Struct, frozen=True, kw_only=True):
         return total
 
     def level_of_mask(self, mask: SceneBand, size: float) -> LevelledSource:
-        """Return the level that the mask is read at: a sample only for a sample of pixels."""
+        """Return the level that the mask is read at.
+
+        It is an overview only if those of bands and mask keep single pixels. Else it is full resolution.
+        """
         is_sample = self.resampling == "nearest" and resampling_of(mask.opened) == "nearest"
         return mask.near(size) if is_sample else mask.opened
 
