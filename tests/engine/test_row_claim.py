@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
-from pixel_gather.core.plan.cube_plan import Append
+from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import FoundCube, StoredObject
 from pixel_gather.engine.row_claim import (
@@ -20,8 +20,11 @@ from pixel_gather.engine.row_claim import (
     check_claimed,
     check_row_claim,
     claim_key,
+    claim_rows,
     find_claim,
+    must_settle,
     take_claim,
+    was_taken_over,
 )
 from support.fakes import FakeReader, table_of
 from support.plans import planned
@@ -103,9 +106,9 @@ def take(cube: Any, claim: RowClaim = OURS) -> RowClaim:
     return asyncio.run(take_claim(cube, 2, claim))
 
 
-async def find_own(cube: Any) -> Claim | None:
+async def find_own(cube: Any, *, is_whole: bool = True) -> Claim | None:
     """Return our own claim of the second version."""
-    return await find_claim(cube, await cube.found_among_files(), "o")
+    return await find_claim(cube, await cube.found_among_files(), "o", is_whole=is_whole)
 
 
 def test_claim_is_of_a_plan_and_survives_its_file() -> None:
@@ -138,6 +141,43 @@ def test_same_request_goes_on_with_its_own_claim(cube: Any) -> None:
 
     assert take(cube) == cube.holder == first
     assert asyncio.run(find_own(cube)) == first
+
+
+def test_a_claim_is_found_by_its_request_before_the_list_is_known(cube: Any) -> None:
+    """Another append at work is no error yet. A cube that is not complete tells whose it is itself."""
+    cube.hold(replace(OURS, digest="o of a list"), age_s=0)
+    assert asyncio.run(find_own(cube)) == cube.holder
+    cube.hold(THEIRS, age_s=0)
+    assert asyncio.run(find_own(cube, is_whole=False)) is None
+
+    begun = FoundCube(place="there", digest="o of a list", planned_at=2.0, report=None, versions=())
+    own = Claim(claim=begun.claim, digest=begun.digest, planned_at=2.0)
+    assert asyncio.run(find_claim(cube, begun, "o")) == own
+    assert asyncio.run(find_claim(cube, begun, "t")) is None
+
+
+def test_a_place_that_was_taken_meanwhile_is_done_if_its_cube_is_the_same(cube: Any) -> None:
+    """A twin of this gather has completed it. Any other cube is an error."""
+    plan = planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a"))
+    taken: list[FoundCube | None] = [
+        FoundCube(
+            place="there", digest="d", planned_at=0.0, report={}, versions=(replace(VERSION, digest=each),)
+        )
+        for each in (plan.digest, "d")
+    ]
+
+    async def create(_: CubePlan) -> CubePlan:
+        raise ArrayExistsError("taken")
+
+    async def found() -> FoundCube | None:
+        return taken.pop(0)
+
+    cube.create, cube.found, taken[2:] = create, found, [None]
+
+    assert asyncio.run(claim_rows(cube, plan)) is None
+    for _ in range(2):
+        with pytest.raises(ArrayExistsError, match="taken"):
+            asyncio.run(claim_rows(cube, plan))
 
 
 @pytest.mark.parametrize("age_s", [0.0, LAPSES_AFTER_S - 1])
@@ -173,14 +213,34 @@ def test_rows_of_an_abandoned_append_are_taken_over(cube: Any) -> None:
     assert cube.fences == ["00002-ours"]
 
 
-def test_tries_that_were_abandoned_are_settled_first(cube: Any) -> None:
+@pytest.mark.parametrize("wish", [{"tries_again": True}, {"settles": True}])
+def test_tries_that_were_abandoned_are_settled_first(cube: Any, wish: dict[str, Any]) -> None:
     """They may have left pixels in rows that count as failed. So only who writes all of these takes over."""
-    cube.hold(replace(THEIRS, tries_again=True), age_s=LAPSES_AFTER_S)
+    cube.hold(replace(THEIRS, **wish), age_s=LAPSES_AFTER_S)
 
     with pytest.raises(AppendRunningError, match="run an append first"):
         take(cube)
     settling = replace(OURS, settles=True)
     assert asyncio.run(take_claim(cube, 2, settling)) == replace(settling, has_taken_over=True)
+
+
+@pytest.mark.parametrize(
+    ("claim", "settles"),
+    [
+        (OURS, False),
+        (THEIRS, False),
+        (replace(OURS, tries_again=True), False),
+        (replace(THEIRS, tries_again=True), True),
+        (replace(OURS, settles=True), True),
+    ],
+)
+def test_what_another_append_has_tried_is_settled(cube: Any, claim: RowClaim, *, settles: bool) -> None:
+    """So is what this one was to settle when it was stopped."""
+    found = asyncio.run(cube.found_among_files())
+    assert not asyncio.run(must_settle(cube, found, OURS.digest))
+    cube.hold(claim, age_s=LAPSES_AFTER_S)
+
+    assert asyncio.run(must_settle(cube, found, OURS.digest)) is settles
 
 
 def test_append_that_was_taken_over_goes_on_as_such(cube: Any) -> None:
@@ -204,6 +264,14 @@ def test_former_owner_that_commits_at_this_moment_is_first(cube: Any) -> None:
 def test_rows_behind_another_version_are_not_taken(cube: Any, version: int | None) -> None:
     """Another append was committed between the look and the claim, or the cube was removed."""
     cube.version = version
+
+    with pytest.raises(AppendRunningError, match="there: another append was committed meanwhile"):
+        take(cube)
+
+
+def test_rows_that_others_commit_while_they_are_claimed_are_not_taken(cube: Any) -> None:
+    """The claim is of no use then: the plan begins behind fewer rows than the cube has."""
+    cube.before_put = lambda: setattr(cube, "version", 2)
 
     with pytest.raises(AppendRunningError, match="there: another append was committed meanwhile"):
         take(cube)
@@ -269,3 +337,14 @@ def test_workers_check_the_claim_of_their_plan(cube: Any) -> None:
     cube.hold(THEIRS, age_s=0)
     with pytest.raises(ArrayExistsError):
         asyncio.run(check_row_claim(cube, plan))
+
+
+@pytest.mark.parametrize("has_taken_over", [False, True])
+def test_a_claim_tells_whether_it_was_taken_over(cube: Any, *, has_taken_over: bool) -> None:
+    """Without a claim, nothing was."""
+    append = Append(version=2, first_row=3, chunk_rows=1, versions=())
+    plan = replace(planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a")), append=append)
+    assert not asyncio.run(was_taken_over(cube, plan))
+    cube.hold(replace(OURS, has_taken_over=has_taken_over), age_s=0)
+
+    assert asyncio.run(was_taken_over(cube, plan)) is has_taken_over

@@ -230,8 +230,8 @@ async def check_next_version(cube: CubeStore, version: int) -> None:
 
 
 async def was_taken_over(cube: CubeStore, plan: CubePlan) -> bool:
-    """Return whether a plan has taken its rows over from an append that was abandoned."""
-    there = None if plan.append.is_first else await cube.read_object(claim_key(plan.append.version))
+    """Return whether the plan of an append has taken its rows over from one that was abandoned."""
+    there = await cube.read_object(claim_key(plan.append.version))
     return there is not None and RowClaim.from_bytes(there.content).has_taken_over
 
 
