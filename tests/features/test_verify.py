@@ -96,11 +96,46 @@ def no_root(cube: Path) -> None:
 
 def other_report(cube: Path) -> None:
     """Change the digest in the cube's own report."""
+    change_record(cube, {"report": {"digest": "0" * 32}})
+
+
+def not_complete(cube: Path) -> None:
+    """Let the cube say that it is not finished. Then it has no report."""
+    change_record(cube, {"report": None}, complete=0)
+
+
+def other_gather(cube: Path) -> None:
+    """Let the cube be that of another request."""
+    change_record(cube, {"digest": "0" * 32, "report": None})
+
+
+def later_version(cube: Path) -> None:
+    """Let the cube have been grown twice since its receipt was written."""
+    change_record(cube, {"versions": [{"number": 3}]})
+
+
+def no_record(cube: Path) -> None:
+    """Take the gather's own record out of the metadata."""
+    change_record(cube, {"versions": [{}]})
+
+
+def change_record(cube: Path, changes: dict[str, Any], **attributes: Any) -> None:
+    """Change the gather's own record in the group's metadata; None removes a value."""
     root = json.loads((cube / "zarr.json").read_text())
-    gather = json.loads(root["attributes"]["pixel_gather"])
-    gather["report"]["digest"] = "0" * 32
-    root["attributes"]["pixel_gather"] = json.dumps(gather)
+    gather = json.loads(root["attributes"]["pixel_gather"]) | changes
+    record = {key: value for key, value in gather.items() if value is not None}
+    root["attributes"] |= {"pixel_gather": json.dumps(record), **attributes}
     (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def nested(key: str) -> Callable[[Path], None]:
+    """Return what puts JSON that is nested too deep to be read in place of a file."""
+
+    def damage(cube: Path) -> None:
+        cube.joinpath(key).parent.mkdir(exist_ok=True)
+        cube.joinpath(key).write_bytes(b"[" * 200_000)
+
+    return damage
 
 
 def no_index(cube: Path) -> None:
@@ -164,6 +199,14 @@ def endless_coordinate(cube: Path) -> None:
         (longer_array, f"band_1 is {len(FILES) + 2} x 30 x 40 float32; the receipt says"),
         (no_array, "band_1 is missing, or its metadata are damaged"),
         (no_root, "zarr.json is missing"),
+        (not_complete, "the cube is not marked as complete"),
+        (other_gather, "the receipt is that of another gather: their digests differ"),
+        (later_version, "the receipt is of version 1 and the cube is at version 3"),
+        (no_record, "zarr.json is not that of a gather"),
+        (nested("zarr.json"), "zarr.json is damaged (maximum recursion depth exceeded"),
+        (nested("x/zarr.json"), "x/zarr.json is damaged: it is not JSON"),
+        (nested("report.json"), "report.json has another content than was written"),
+        (nested("versions/00001.json"), "versions/00001.json has another content than was written"),
         (other_report, "the report in zarr.json has another digest of all pixels"),
         (no_index, "headers.parquet is missing"),
         (other_index, "headers.parquet has another content than the receipt says"),

@@ -39,7 +39,7 @@ def array_metadata_that_differ(
             found = json.loads(bytes(obstore.get(store, key).bytes()))
         except FileNotFoundError:
             return f"{key} is missing"
-        except ValueError:
+        except (ValueError, RecursionError):
             return f"{key} is damaged: it is not JSON"
         if found == arrays[name]:
             return None

@@ -14,7 +14,7 @@ import obstore
 from msgspec import Struct
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import DAMAGED_JSON, GatherError
+from pixel_gather.core.errors import DAMAGED_JSON, NOT_OF_A_CUBE, GatherError
 from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
@@ -164,7 +164,7 @@ def _read_root(store: Store, receipt: Receipt) -> _Root:
         wrong.append(f"{ROOT_KEY} is missing")
     except DAMAGED_JSON as error:
         wrong.append(f"{ROOT_KEY} is damaged ({error})")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (*NOT_OF_A_CUBE, IndexError):
         wrong.append(f"{ROOT_KEY} is not that of a gather")
     is_behind = version + 1 == receipt.version
     return _Root(
@@ -421,7 +421,7 @@ def _is_former(content: bytes, number: int) -> bool:
     try:
         root = json.loads(content)
         return is_group_as_written(root) and gather_of(root["attributes"])["versions"][-1]["number"] == number
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (*NOT_OF_A_CUBE, IndexError):
         return False
 
 
