@@ -466,6 +466,17 @@ def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
         join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
 
 
+@pytest.mark.parametrize("content", ["{", "[]", '{"zarr_format": 3, "node_type": "array"}', "[" * 200_000])
+def test_a_copy_replaces_nothing_else(cubes: list[Path], tmp_path: Path, content: str) -> None:
+    """Whatever a program has written there, damaged or not."""
+    (tmp_path / "zarr.json").write_text(content)
+
+    with pytest.raises(ArrayExistsError, match="a cube is there: choose another place"):
+        join(cubes[:1], to=tmp_path, mode="copy")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["zarr.json"]
+
+
 def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Path) -> None:
     """Only the last cube may have a shard that is not full."""
     join([cubes[0], cubes[1]], to=tmp_path / "copy.zarr", mode="copy")

@@ -17,7 +17,7 @@ import obstore
 import xxhash
 from obstore.exceptions import AlreadyExistsError
 
-from pixel_gather.core.errors import ArrayExistsError, RequestError
+from pixel_gather.core.errors import NOT_OF_A_CUBE, ArrayExistsError, RequestError
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.results.copied_receipt import JOINED, copied_receipt, pixels_of
 from pixel_gather.core.results.member import PRESENCE, Member, difference
@@ -157,9 +157,9 @@ async def _claim(store: Store, root: dict[str, Any], place: str) -> None:
     try:
         await obstore.put_async(store, ROOT_KEY, group_content(root), mode="create", use_multipart=False)
     except AlreadyExistsError as error:
-        found = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
         own = json.loads(root["attributes"]["pixel_gather"])["digest"]
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(*NOT_OF_A_CUBE):
+            found = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
             if not found["complete"] and json.loads(found["pixel_gather"])["digest"] == own:
                 return
         raise ArrayExistsError(f"{place}: a cube is there: choose another place") from error
