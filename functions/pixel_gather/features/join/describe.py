@@ -38,11 +38,9 @@ def array_metadata(members: Sequence[Member], name: str, *, n_rows: int, beside:
     first = members[0].arrays[name]
     notes = (each.arrays[name]["attributes"].get("comment") for each in members)
     note = next(filter(None, notes), None)
-    told = {key: value for key, value in first["attributes"].items() if key not in ("coordinates", "comment")}
-    attributes = told | {"coordinates": " ".join(beside)} | ({"comment": note} if note else {})
-    attributes.pop("grid_mapping", None)
-    if SPATIAL_REF in beside:
-        attributes["grid_mapping"] = SPATIAL_REF
+    attributes = first["attributes"] | {"coordinates": " ".join(beside)} | ({"comment": note} if note else {})
+    if SPATIAL_REF not in beside:
+        attributes.pop("grid_mapping", None)
     shape = [n_rows, *first["shape"][1:]]
     return json.dumps(dict(first) | {"shape": shape, "attributes": attributes}).encode()
 

@@ -64,9 +64,8 @@ def shown_columns(members: Sequence[Member], keep: Sequence[str]) -> tuple[str, 
 
 
 def all_columns(members: Sequence[Member]) -> tuple[str, ...]:
-    """Return the columns of all members, in their order, without those that joining makes anew."""
-    found = dict.fromkeys(name for each in members for name in each.columns)
-    return tuple(name for name in found if name not in (PRESENCE, MEMBER))
+    """Return the columns of all members, in their order."""
+    return tuple(dict.fromkeys(name for each in members for name in each.columns))
 
 
 def coordinate_dims(name: str, values: Values, dim: str) -> tuple[str, ...]:

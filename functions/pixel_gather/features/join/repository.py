@@ -61,8 +61,6 @@ class Repository(Struct, frozen=True, kw_only=True):
     """Location as users write it, for messages."""
 
     repository: "icechunk.Repository"
-    folders: tuple[str, ...]
-    """The folders that references may lie in. Each ends in a slash."""
 
     @classmethod
     def create(
@@ -100,7 +98,7 @@ class Repository(Struct, frozen=True, kw_only=True):
                     raise ArrayExistsError(f"{place}: it is not empty: choose another place") from error
                 made = _create_repository(href, settings, folders, is_clean=False)
             made.save_config()
-        return cls(place=place, repository=made, folders=tuple(folders))
+        return cls(place=place, repository=made)
 
     @classmethod
     def open(
@@ -139,7 +137,7 @@ class Repository(Struct, frozen=True, kw_only=True):
             )
             if new:
                 found.save_config()
-        return cls(place=place, repository=found, folders=folders)
+        return cls(place=place, repository=found)
 
     @classmethod
     def is_used(cls, href: str, place: str, settings: StoreSettings) -> bool:
