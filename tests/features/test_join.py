@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from errno import EXDEV
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,18 @@ from pixel_gather import (
     verify,
     versions,
 )
-from pixel_gather.features.join.repository import _ROOT_ID
+from pixel_gather.core.results.own_checksum import with_checksum
+from pixel_gather.features.join import copied_cube
+from pixel_gather.features.join.joined_group import CHUNK_ROWS
+from pixel_gather.features.join.repository import _ROOT_ID, Repository
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.main import command
 from support.images import write_image
 from support.joined_cubes import FILES, gather_member
 from support.undrawn import gather_undrawn
 
 ROWS = (4, 5, 6)
+AXES = {"time", "y", "x"}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,18 @@ def members(cubes: list[Path]) -> list[xr.Dataset]:
     return [xr.open_zarr(cube) for cube in cubes]
 
 
+def one_after_the_other(cubes: list[Path]) -> xr.Dataset:
+    """Return the rows of cubes as one dataset, with all coordinates."""
+    found: xr.Dataset = xr.concat(members(cubes), "time", data_vars="minimal", coords="minimal")
+    return found
+
+
+def check_same_arrays(found: xr.Dataset, expected: xr.Dataset) -> None:
+    """Compare all arrays of a dataset with those of one that may have more: values, axes and attributes."""
+    own = found.drop_vars(found.variables.keys() - expected.variables.keys())
+    xr.testing.assert_identical(own.drop_attrs(deep=False), expected.drop_attrs(deep=False))
+
+
 def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Return an array of the cubes, one after the other."""
     return np.concatenate([each[name].values for each in members(cubes)])
@@ -79,16 +97,20 @@ def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
 @pytest.mark.long
 def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
     """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
-    found = open_joined(joined)
+    found, whole = open_joined(joined), one_after_the_other(cubes[:3])
 
     assert dict(found.sizes) == {"time": sum(ROWS), "y": 12, "x": 16}
-    for name in ("band_1", "time", "href", "status", "valid_fraction", "cloud", "sat"):
-        np.testing.assert_array_equal(found[name].values, together(cubes[:3], name), err_msg=name)
-    for name in ("x", "y", "spatial_ref"):
-        xr.testing.assert_equal(found[name], members(cubes)[0][name])
-    assert found.band_1.attrs.get("scale_factor") is None
-    assert found.spatial_ref.attrs == members(cubes)[0].spatial_ref.attrs
+    names = ("time", "href", "status", "valid_fraction", "cloud", "sat", "x", "y", "spatial_ref")
+    assert set(found.coords) == {*names, "member"}
+    others = whole.band_1.coords.keys() - names
+    xr.testing.assert_identical(found.band_1.drop_vars("member"), whole.band_1.drop_vars(others))
+    assert set(found.band_1.encoding["coordinates"].split()) == {*names, "member", "presence"} - AXES
     assert found.member.values.tolist() == [0] * 4 + [1] * 5 + [2] * 6
+    own = members(cubes)[0].attrs
+    on_map = {name: value for name, value in own.items() if name.startswith(("spatial:", "proj:"))}
+    assert on_map.items() <= found.attrs.items()
+    assert found.attrs["Conventions"] == "CF-1.11"
+    assert found.attrs["pixel_gather_window"] == json.loads(own["pixel_gather"])["footprints"]["window"]
 
 
 @pytest.mark.long
@@ -116,6 +138,13 @@ def test_icechunk_and_zarr_read_it_without_pixel_gather(cubes: list[Path], joine
     there = group["presence"][:] == 1
 
     assert there.tolist() == [True] * 9 + [False] * 3 + [True] * 6 + [False] * 2
+    assert group["time"].chunks == (CHUNK_ROWS,)
+    assert set(group.group_keys()) == {"members", "texts", "local_shards"}
+    assert set(group["texts"].group_keys()) == {"sat"}
+    assert group["texts/sat/texts"][:].tolist() == ["A", "B", "", "C"]
+    digests = [json.loads((cube / "receipt.json").read_text())["digest"] for cube in cubes[:3]]
+    assert group["members/digest"][:].tolist() == digests
+    assert group["members/first_row"][:].tolist() == [0, 4, 12]
     np.testing.assert_array_equal(group["band_1"][:][there], together(cubes[:3], "band_1"))
 
 
@@ -186,6 +215,8 @@ def test_members_may_lie_in_the_home_of_the_user(
     made = join([f"~/{own[0].name}", "~/t1*"], to="~/two.icechunk")
 
     assert made.n_members == 2
+    read = [each / name for each in own[:2] for name in ("zarr.json", "rows.parquet")]
+    assert made.fetched_nbytes == sum(each.stat().st_size for each in read)
     assert made.place == str(tmp_path / "two.icechunk")
 
 
@@ -198,7 +229,8 @@ def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
     assert (first.number, second.number) == (1, 2)
     assert (first.message, second.message) == ("join 2 cubes", "add 1 cube")
     assert second.added == {"members": 1, "rows": 6}
-    for version in (1, "1", first.id, first.at, first.at.isoformat()):
+    elsewhere = first.at.astimezone(timezone(timedelta(hours=5)))
+    for version in (1, "1", first.id, first.at, first.at.isoformat(), elsewhere):
         assert open_joined(joined, version).sizes["time"] == 9
     for version in (datetime.now(UTC), f"{second.at:%Y-%m-%d}"):
         assert open_joined(joined, version).sizes["time"] == 15
@@ -229,7 +261,8 @@ def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], t
 @pytest.mark.long
 def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path) -> None:
     """Such an array has no place on the map."""
-    found = join(cubes, to=tmp_path / "all", any_grid=True, keep=["transform"])
+    join(cubes[:3], to=tmp_path / "all", any_grid=True, keep=["transform"])
+    found = join(cubes[3:], to=tmp_path / "all", mode="add")
 
     whole = open_joined(tmp_path / "all")
 
@@ -238,6 +271,14 @@ def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path
     np.testing.assert_array_equal(whole.transform.values, together(cubes, "transform"))
     assert {"x", "y", "spatial_ref"}.isdisjoint(whole.variables)
     assert "spatial:transform" not in whole.attrs
+    assert "pixel_gather_window" not in whole.attrs
+    assert "grid_mapping" not in whole.band_1.encoding
+
+    join(cubes, to=tmp_path / "copy.zarr", mode="copy", any_grid=True)
+    copy = xr.open_zarr(tmp_path / "copy.zarr")
+    np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(cubes, "band_1"))
+    assert {"x", "y", "spatial_ref"}.isdisjoint(copy.variables)
+    assert "spatial:transform" not in copy.attrs
 
 
 @pytest.mark.long
@@ -397,6 +438,79 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(
 
 
 @pytest.mark.long
+def test_cubes_of_another_folder_are_added_to_an_empty_repository_and_to_a_full_one(
+    cubes: list[Path], own: list[Path], tmp_path: Path
+) -> None:
+    """All folders may be read then. A join that was stopped before its first version leaves an empty one."""
+    place = tmp_path / "all"
+    Repository.create(f"file://{place}", str(place), StoreSettings(), folders=["file:///elsewhere/"])
+    assert not Repository.is_used(f"file://{place}", str(place), StoreSettings())
+
+    join(cubes[:1], to=place)
+    join(own[1:2], to=place, mode="add")
+
+    assert Repository.is_used(f"file://{place}", str(place), StoreSettings())
+    np.testing.assert_array_equal(open_joined(place).band_1.values, together(cubes[:2], "band_1"))
+
+
+@pytest.mark.long
+def test_a_copy_counts_the_sources_of_all_versions_of_its_members(own: list[Path], tmp_path: Path) -> None:
+    """A compaction reads none."""
+    root = own[0] / "zarr.json"
+    content = json.loads(root.read_text())
+    gather = json.loads(content["attributes"]["pixel_gather"])
+    (first,) = gather["versions"]
+    second = first | {"number": 2, "kind": "append", "n_sources": 3, "n_failed": 2}
+    gather["versions"] += [second, second | {"number": 3, "kind": "compact"}]
+    content["attributes"]["pixel_gather"] = json.dumps(gather)
+    root.write_text(json.dumps(content))
+
+    join(own[:2], to=tmp_path / "copy.zarr", mode="copy")
+
+    (version,) = versions(tmp_path / "copy.zarr")
+    assert (version.n_rows, version.n_sources, version.n_failed, version.n_skipped) == (9, 4 + 3 + 5, 2, 0)
+
+
+@pytest.mark.long
+def test_cubes_of_several_bands_keep_them_all(tmp_path: Path) -> None:
+    """A row of theirs has a file for each band. Both ways of joining tell the names of the bands.
+
+    Cubes without times may be added: they become a group of their own.
+    """
+    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
+    for cube in "ab":
+        rows = [
+            {
+                "href": write_image(tmp_path / f"{cube}{n}{band}.tif", np.full((8, 8), n, "u2")),
+                "scene": n,
+                "band": band,
+                "time": f"202{n}-01-01",
+            }
+            for n in range(2)
+            for band in ("red", "nir")
+        ]
+        request = {
+            "sources": {"rows": rows},
+            "window": {"pixels": [0, 0, 8, 8]},
+            "output": {"layout": layout},
+        }
+        gather_undrawn(request, to=tmp_path / f"{cube}.zarr")
+    places = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    join(places, to=tmp_path / "all")
+    join(places, to=tmp_path / "copy.zarr", mode="copy")
+
+    copy, found = xr.open_zarr(tmp_path / "copy.zarr"), open_joined(tmp_path / "all")
+    check_same_arrays(copy, one_after_the_other(places))
+    check_same_arrays(copy, found)
+    assert found.measurement.values.tolist() == ["red", "nir"]
+
+    request = {"sources": [str(tmp_path / "a0red.tif")], "window": {"pixels": [0, 0, 8, 8]}}
+    gather_undrawn(request, to=tmp_path / "plain.zarr")
+    join([tmp_path / "plain.zarr"], to=tmp_path / "all", mode="add")
+    assert "time" not in open_joined(tmp_path / "all", group="group_2").variables
+
+
+@pytest.mark.long
 def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
     cubes: list[Path], tmp_path: Path
 ) -> None:
@@ -484,7 +598,27 @@ def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Pat
     copy = xr.open_zarr(tmp_path / "copy.zarr")
 
     assert "presence" not in copy
-    np.testing.assert_array_equal(copy.band_1.values, together(cubes[:2], "band_1"))
+    check_same_arrays(copy, one_after_the_other(cubes[:2]))
+    beside = set(members(cubes)[0].band_1.encoding["coordinates"].split())
+    assert (
+        beside | {"member"} <= set(copy.band_1.encoding["coordinates"].split()) == copy.coords.keys() - AXES
+    )
+    assert copy.attrs["spatial:transform"] == members(cubes)[0].attrs["spatial:transform"]
+
+
+def test_shards_are_copied_where_the_disk_cannot_link(
+    cubes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place may lie on another disk."""
+
+    def refuse(_source: Path, _target: Path) -> None:
+        raise OSError(EXDEV, "another disk")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    join(cubes[:1], to=tmp_path / "copy.zarr", mode="copy")
+
+    assert verify(tmp_path / "copy.zarr").is_same
 
 
 def test_a_shard_that_changes_while_it_is_copied_is_named(
@@ -555,8 +689,11 @@ def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) ->
     assert differences[1] == "band_1/c/2/0/0 has other pixels than the receipt says"
 
 
-def test_duckdb_reads_the_table_of_a_copy(cubes: list[Path], tmp_path: Path) -> None:
-    """It has all columns of the members' tables."""
+def test_duckdb_reads_the_table_of_a_copy(
+    cubes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all columns of the members' tables, however many of its rows are written at a time."""
+    monkeypatch.setattr(copied_cube, "CHUNK_ROWS", 8)
     join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
     table = str(tmp_path / "copy.zarr/rows.parquet")
 
@@ -582,9 +719,13 @@ def test_a_copy_is_neither_replayed_nor_appended_to(cubes: list[Path], tmp_path:
     assert open_cube(tmp_path / "copy.zarr", version=1).sizes["time"] == 9
 
 
-def test_a_member_with_another_receipt_is_not_copied(own: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [{"digest": "0" * 32}, {"shape": [3, 12, 16]}])
+def test_a_member_with_another_receipt_is_not_copied(
+    own: list[Path], tmp_path: Path, change: dict[str, Any]
+) -> None:
     """A copy would say that its pixels are others."""
-    shutil.copy(own[1] / "receipt.json", own[0] / "receipt.json")
+    receipt = own[0] / "receipt.json"
+    receipt.write_text(json.dumps(with_checksum(json.loads(receipt.read_text()) | change)))
 
     with pytest.raises(StoreError, match=r"t0.zarr: it has changed since its receipt.json was written"):
         join(own[:2], to=tmp_path / "copy.zarr", mode="copy")
@@ -602,8 +743,9 @@ def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path) -> None:
-    """A cube without its last object says that it is not complete."""
+def test_a_copy_that_was_stopped_is_continued(own: list[Path], tmp_path: Path) -> None:
+    """A cube without its last object says that it is not complete. Its members have to be the same still."""
+    cubes = own
     join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
     root = tmp_path / "copy.zarr/zarr.json"
     _incomplete(root.parent)
@@ -614,6 +756,10 @@ def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path)
     join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
 
     np.testing.assert_array_equal(xr.open_zarr(root.parent).band_1.values, together(cubes[:2], "band_1"))
+    _incomplete(root.parent)
+    os.utime(cubes[0] / "zarr.json")
+    with pytest.raises(ArrayExistsError):
+        join(cubes[:2], to=tmp_path / "copy.zarr", mode="copy")
 
 
 def test_the_command_versions_lists_what_was_joined(joined: Path) -> None:
