@@ -2,6 +2,7 @@
 
 import asyncio
 from copy import replace
+from types import SimpleNamespace
 from typing import Any, override
 
 import numpy as np
@@ -13,10 +14,13 @@ from zarr.storage import ObjectStore
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.plan_again import Again
+from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
+from pixel_gather.engine.base import read_base
 from pixel_gather.engine.compact import compact_cube
-from pixel_gather.engine.find_failed_rows import MOST_TRIES
+from pixel_gather.engine.find_failed_rows import MOST_TRIES, FailedRows, chooses_same_pixels
 from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube import grown_shard
@@ -397,6 +401,94 @@ def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pyte
     asyncio.run(grown.fill(*second))
     asyncio.run(grown.finished(*second))
     check_rows(grown, 0, 1, 2, 3, missing=(1,))
+
+
+async def read_failed(grown: GrownPlace, **told: Any) -> FailedRows:
+    """Return the failed rows of a cube. Some columns of its table are replaced, by row."""
+    request = parse_request({"sources": "l", "window": "centre", "output": {"append_to": "place"}})
+    base = await read_base(request, None, grown.cube, await grown.cube.found())
+    assert base.template is not None
+    failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=False)
+    for _ in failed.watch(dict(each) | told for each in base.rows):
+        pass
+    return failed
+
+
+def test_the_work_of_a_try_is_estimated_by_the_sources_that_were_read() -> None:
+    """How many bytes of their pixels and of their headers were received. Nothing is read of failed ones."""
+    grown = place(1, 3)
+    grown.gather(rows(0, 1, 2, 3))
+    nbytes, of_headers = np.array([1000, 70, 3000, 7]), np.array([100, 70, 500, 7])
+
+    failed = asyncio.run(read_failed(grown, bytes=nbytes, header_bytes=of_headers))
+    none_read = asyncio.run(read_failed(grown, status=np.full(4, Status.MISSING, "uint8")))
+
+    assert failed.size == Again(n_sources=2, n_by_bucket={"b": 2}, mean_nbytes=1700, mean_open_nbytes=300)
+    assert none_read.size == Again(n_sources=4, n_by_bucket={"b": 4}, mean_nbytes=0, mean_open_nbytes=0)
+
+
+def test_rows_that_no_version_has_and_sources_that_no_list_names_are_not_tried() -> None:
+    """The table of an append that was not committed has more rows than the cube."""
+    grown = place(1, 2)
+    grown.gather(rows(0, 1, 2))
+    template = asyncio.run(read_failed(grown)).template
+    (batch,) = read_row_table(grown.contents()["rows.parquet"])[1]
+
+    failed = FailedRows(template=template, n_rows=5, asks_for_all=False)
+    list(failed.watch(iter([batch, batch])))
+    unnamed = asyncio.run(read_failed(grown, href=np.array(["s3://b/0", "", "file:///2"], object)))
+
+    assert sorted(failed.rows) == [1, 2, 4]
+    assert sorted(unnamed.rows) == [2]
+    assert unnamed.size.n_by_bucket == {}
+
+
+def test_a_row_is_as_often_tried_as_its_failed_sources() -> None:
+    """The others are not read again, however often they were tried."""
+    grown = place(6)
+    grown.gather(rows_of_two_bands())
+
+    failed = asyncio.run(read_failed(grown, tries=np.array([[1, 1], [4, 2], [1, 1]])))
+    often = asyncio.run(read_failed(grown, tries=np.array([[1, 1], [1, MOST_TRIES], [1, 1]])))
+
+    assert failed.n_tries == {1: 2}
+    assert [each and each.href for each in failed.rows[1].sources] == [None, "s3://b/6"]
+    assert often.rows == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["window", "bands", "overview", "masked", "nodata", "grid", "mask", "values", "output"]
+)
+def test_requests_choose_the_same_pixels_if_nothing_of_them_differs(name: str) -> None:
+    """Where and how a cube is stored does not matter."""
+    one: dict[str, Any] = {"window": 1, "output": 1}
+
+    assert chooses_same_pixels(one, dict(one)) is True
+    assert chooses_same_pixels(one, one | {name: 2}) is (name == "output")
+
+
+def test_rows_are_left_to_the_request_that_has_added_them() -> None:
+    """Its fields choose the pixels, and its sources say who signs their addresses."""
+    grown = place(0, 1, 2, 3)
+    grown.gather(rows(0, 1, 2, 3, 4))
+    signed = {"window": 1, "sources": {"sign": "earthdata"}}
+    receipt: Any = SimpleNamespace(
+        request={"window": 1},
+        appends=[
+            SimpleNamespace(rows=(1, 2), request={"window": 2}),
+            SimpleNamespace(rows=(2, 3), request=signed),
+            SimpleNamespace(rows=(3, 4), request={"window": 1}),
+        ],
+    )
+
+    def left(request: dict[str, Any], *, settles: bool) -> dict[int, bool]:
+        failed = asyncio.run(read_failed(grown))
+        failed.leave_to_others(request, receipt, settles=settles)
+        return {row: each.sources != (None,) for row, each in failed.rows.items()}
+
+    assert left({"window": 1}, settles=False) == {0: True, 3: True}
+    assert left(signed, settles=False) == {2: True}
+    assert left({"window": 2}, settles=True) == {0: False, 1: True, 2: False, 3: False}
 
 
 class StoppedCube(ZarrCube, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import tifffile
 import zarr
 from rasterio.windows import Window
 
-from pixel_gather import Drift, RequestError, Settings, Status, gather, make_plan, replay, verify
+from pixel_gather import Drift, RequestError, Settings, Status, gather, join, make_plan, replay, verify
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.in_process.places import open_existing
@@ -294,6 +295,24 @@ def test_verification_finds_another_byte(tmp_path: Path) -> None:
     shard.write_bytes(content)
 
     assert verify(tmp_path / "cube").differences == ("band_1/c/0/0/0 has other bytes than the receipt says",)
+    shard.write_bytes(content[:-40])  # the index is at the end
+    assert verify(tmp_path / "cube").differences == ("band_1/c/0/0/0 is damaged: its index cannot be read",)
+
+
+@pytest.mark.long
+def test_a_joined_copy_is_verified_without_its_padding(tmp_path: Path) -> None:
+    """Its last shard is not full either."""
+    two_rows = Settings(max_task_nbytes=12_000, draws_report=False)
+    paths = [write(tmp_path / f"{n}.tif", "uint16", n) for n in range(3)]
+    for name in "ab":
+        gather(request(*paths), to=tmp_path / name, settings=two_rows)
+    join([tmp_path / "a", tmp_path / "b"], to=tmp_path / "copy", mode="copy")
+
+    found = verify(tmp_path / "copy")
+
+    assert (found.differences, found.n_compared) == ((), 4)
+    shutil.copy(tmp_path / "copy/band_1/c/0/0/0", tmp_path / "copy/band_1/c/1/0/0")
+    assert verify(tmp_path / "copy").differences == ("band_1/c/1/0/0 has other bytes than the receipt says",)
 
 
 def test_index_tells_as_much_as_the_header(tmp_path: Path) -> None:

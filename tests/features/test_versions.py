@@ -13,8 +13,10 @@ import zarr
 from pixel_gather import compact, forget, gather, open_cube, verify, versions
 from pixel_gather.core.errors import AppendRunningError, RequestError, StoreError
 from pixel_gather.engine import row_claim
+from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.row_table import read_row_table
+from pixel_gather.tables.table_receipt import RESULT_KEY
 from support.command_line import run
 from support.counted_s3 import counted_s3
 
@@ -142,6 +144,25 @@ def test_compaction_frees_the_space_and_keeps_every_version(cube: Path) -> None:
     assert compact(cube).n_shards == 0
 
 
+def test_old_versions_of_a_table_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    """The last two stay, and what is written for the next one. A folder without a table is left alone."""
+    old = ["v1-0a/cells.parquet", "v1-0a/map.png", "v2-ff/cells.parquet", "v2-0b/never-committed.parquet"]
+    kept = ["v3-0c/cells.parquet", "v4-0d/cells.parquet", "v5-0e/cells.parquet", "v10-0f/cells.parquet"]
+    kept += ["v1-0a/deeper/cells.parquet", "v1/cells.parquet", "a/v1-0a/cells.parquet", "v1-0a.json"]
+    for key in (*old, *kept):
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).touch()
+    assert compact_table(tmp_path) is None
+    (tmp_path / RESULT_KEY).write_text("{}")
+    assert compact_table(tmp_path) is None
+    (tmp_path / RESULT_KEY).write_text('{"version": 4}')
+
+    assert compact_table(tmp_path) == CompactedTable(version=4, n_removed=3)
+
+    left = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()}
+    assert left == {*kept, RESULT_KEY}
+
+
 def test_a_compaction_makes_no_shard_in_place_of_one_that_is_lost(cube: Path) -> None:
     """Its pixels are gone, and verify has to say so afterwards."""
     shard = cube / "band_1/c/0/0/0"
@@ -195,7 +216,9 @@ def test_a_compacted_cube_grows_on(cube: Path) -> None:
 
 def test_forgotten_versions_cannot_be_opened(cube: Path) -> None:
     """The present one stays, and all rows do."""
-    assert [each.number for each in forget(cube, 3)] == [1, 2]
+    assert forget(cube, versions(cube)[0].committed_at) == ()
+    assert [each.number for each in forget(cube, versions(cube)[1].committed_at)] == [1]
+    assert [each.number for each in forget(cube, 3)] == [2]
     assert forget(cube, "2999-01-01") == ()
 
     with pytest.raises(RequestError, match="version 2 was forgotten"):

@@ -16,6 +16,7 @@ def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
         [
             asked("catalog", "../2024-06-02"),
             asked("catalog", "2024-06-01/2024-06-05"),
+            asked("catalog", "2024-06-03"),
             asked("catalog", "2024-07"),
             asked("stac", None),
             {"sources": {"list": "list.csv"}, "window": "centre"},
