@@ -15,10 +15,8 @@ from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, Store
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.plan_again import Again
-from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
-from pixel_gather.engine.base import read_base
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.find_failed_rows import MOST_TRIES, FailedRows, chooses_same_pixels
 from pixel_gather.engine.withdraw_tries import withdraw_tries
@@ -27,7 +25,7 @@ from pixel_gather.io.cube import grown_shard
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut, rows
+from support.appends import GrownPlace, cut, read_failed, rows
 from support.fakes import UTM, FakeControl, FakeTable
 
 N = 12
@@ -401,17 +399,6 @@ def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pyte
     asyncio.run(grown.fill(*second))
     asyncio.run(grown.finished(*second))
     check_rows(grown, 0, 1, 2, 3, missing=(1,))
-
-
-async def read_failed(grown: GrownPlace, **told: Any) -> FailedRows:
-    """Return the failed rows of a cube. Some columns of its table are replaced, by row."""
-    request = parse_request({"sources": "l", "window": "centre", "output": {"append_to": "place"}})
-    base = await read_base(request, None, grown.cube, await grown.cube.found())
-    assert base.template is not None
-    failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=False)
-    for _ in failed.watch(dict(each) | told for each in base.rows):
-        pass
-    return failed
 
 
 def test_the_work_of_a_try_is_estimated_by_the_sources_that_were_read() -> None:

@@ -7,7 +7,7 @@ from typing import Any, override
 import numpy as np
 import pytest
 
-from pixel_gather.core.errors import ShardsMissingError, StoreError
+from pixel_gather.core.errors import AppendRunningError, ShardsMissingError, StoreError
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.stores import RECEIPT_KEY, Content
 from pixel_gather.engine import row_claim
@@ -15,7 +15,7 @@ from pixel_gather.engine.compact import compact_cube
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace
+from support.appends import GrownPlace, read_failed
 from support.fakes import FakeImage, FakeTable
 
 RNG = np.random.default_rng(52)
@@ -152,6 +152,22 @@ def test_a_task_that_makes_rows_anew_is_not_lost() -> None:
     asyncio.run(grown.fill(plan, [task for task in tasks if task.again]))
     asyncio.run(grown.finished(plan, tasks, max_lost_share=1.0))
     assert grown.open()["status"].values.ravel().tolist()[:2] == [0, 0]
+
+
+def test_rows_of_another_request_are_settled_by_it_alone() -> None:
+    """Nobody else knows how they are reduced. The message says what to do."""
+    grown = place(1, 4)
+    receipt = asyncio.run(grown.cube.receipt())
+
+    def leave(request: dict[str, Any], *, settles: bool) -> list[int]:
+        failed = asyncio.run(read_failed(grown))
+        failed.leave_to_others(request, receipt, settles=settles)
+        return list(failed.rows)
+
+    assert leave(dict(receipt.request), settles=True) == [0]
+    assert leave({"window": "centre"}, settles=False) == []
+    with pytest.raises(AppendRunningError, match="with the request that first added these rows"):
+        leave({"window": "centre"}, settles=True)
 
 
 def test_objects_that_are_one_chunk_are_not_tried() -> None:

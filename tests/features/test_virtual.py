@@ -35,6 +35,7 @@ from pixel_gather import (
     rows_where,
     verify,
 )
+from pixel_gather.core.results import row_coordinates
 from pixel_gather_cli.main import command
 from support.counted_s3 import CountedS3, counted_s3
 from support.images import write_image
@@ -252,8 +253,14 @@ def test_codecs_and_bands_are_those_of_a_gather(tmp_path: Path, dtype: str, opti
 
 @pytest.mark.long
 @pytest.mark.long
-def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
-    """Rows are scenes in order of time. Values that differ between rows become coordinates."""
+def test_scenes_of_several_bands_have_an_array_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are scenes in order of time. Values that differ between rows become coordinates.
+
+    A new version of another list has nothing of them.
+    """
+    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 2)  # rows that are looked at together
     lines = ["href,scene,band,time"]
     for scene in range(3):
         for band in ("red", "nir")[: 2 - scene // 2]:
@@ -266,6 +273,15 @@ def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
     assert set(virtual.data_vars) == {"red", "nir"}
     assert "nodata" in virtual.coords
     assert_same(virtual, gathered)
+
+    one = {"sources": [str(tmp_path / "0-red.tif")], "window": {"pixels": WINDOW}}
+    made = make_virtual(one, to=tmp_path / "cube.icechunk", replace=True)
+    assert set(made.open().data_vars) == {"band_1"}
+    assert [each.message for each in joined_versions(tmp_path / "cube.icechunk")] == [
+        "refer to 2 tiles of 1 source",
+        "refer to 10 tiles of 5 sources",
+    ]
+    assert set(open_virtual(tmp_path / "cube.icechunk", 1).data_vars) == {"red", "nir"}
 
 
 @pytest.mark.long
@@ -285,13 +301,33 @@ def test_a_local_file_that_was_replaced_is_named(tmp_path: Path, kind: str) -> N
         other.write_bytes(other.read_bytes() + b"more")
     os.utime(other, ns=(time_ns, time_ns))
     other.replace(replaced)
-    after = open_virtual(tmp_path / "cube.icechunk")
+    after = open_virtual(tmp_path / "cube.icechunk", None if kind == "longer" else 1)
 
     with pytest.raises(StoreError, match=r"b-nir\.tif: this file has changed .* --replace"):
         after["nir"][1].load()
 
     np.testing.assert_array_equal(after["nir"][0], before["nir"][0])
     np.testing.assert_array_equal(after["red"], before["red"])
+
+
+@pytest.mark.long
+def test_each_band_of_a_replaced_file_is_refused(tmp_path: Path) -> None:
+    """The file is that of all its bands. A file that is gone is named as such."""
+    for name in "ab":
+        write(tmp_path / f"{name}.tif", 0, count=2)
+    request = {"sources": [str(tmp_path / f"{name}.tif") for name in "ab"], "window": {"pixels": WINDOW}}
+    make_virtual(request, to=tmp_path / "cube.icechunk")
+    os.utime(tmp_path / "a.tif", ns=(10**18, 10**18))
+    (tmp_path / "b.tif").unlink()
+
+    opened = open_virtual(tmp_path / "cube.icechunk")
+
+    for band in ("band_1", "band_2"):
+        with pytest.raises(StoreError, match=r"a\.tif: this file has changed"):
+            opened[band][0].load()
+        with pytest.raises(StoreError, match=r"b\.tif") as gone:
+            opened[band][1].load()
+        assert "changed" not in str(gone.value)
 
 
 def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
@@ -327,6 +363,11 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
         ({"output": {"layout": "slice"}}, "output.layout", "its chunks are the sources' tiles"),
         ({"masked": True, "nodata": 0}, "masked", "pixels as they are stored: leave it out"),
         ({"mask": {"band": "band_1", "drop": [3]}, "nodata": 0}, "mask", "as they are stored: .* or gather"),
+        ({"values": "scaled"}, "values", "pixels as they are stored: leave it out"),
+        ({"reduce": {"by": "month", "statistic": "mean"}}, "reduce", "as they are stored: leave it out"),
+        ({"output": {"bands": "axis"}}, "output.bands", "an array for each band: leave it out"),
+        ({"output": {"sharding": False}}, "output.sharding", "has no shards of its own: leave it out"),
+        ({"output": {"append_to": "a"}}, "output.append_to", "is made as a whole: leave it out"),
         ({"grid": {"resolution": 10}}, "grid", "on the files' own grid: leave it out, or gather"),
     ],
 )
@@ -344,15 +385,23 @@ def test_what_cannot_be_referred_to_is_refused(
 
 
 def test_a_source_on_another_grid_is_unlike_where_all_are_to_be_the_same(tmp_path: Path) -> None:
-    """Grid ``same`` changes no pixel, so references can honour it."""
+    """Grid ``same`` changes no pixel, so references can honour it. Limits of what is read do not matter."""
     sources = [str(write(tmp_path / f"{n}.tif", n)) for n in range(3)]
     with rasterio.open(sources[1], "r+") as file:
         file.transform = file.transform @ file.transform.translation(0.5, 0)
-    request = {"sources": sources, "window": {"pixels": WINDOW}, "grid": "same"}
+    limits = {"usd": 1e-9, "fetched_bytes": 1}
+    request = {"sources": sources, "window": {"pixels": WINDOW}, "grid": "same", "limits": limits}
+    told: list[tuple[int, int, int]] = []
 
-    made = make_virtual(request, to=tmp_path / "cube.icechunk")
+    made = make_virtual(
+        request,
+        to=tmp_path / "cube.icechunk",
+        on_progress=lambda each: told.append((each.n_done, each.n_failed, each.n_sources)),
+    )
 
     assert made.report.status_counts == {"ok": 2, "unlike": 1}
+    assert [n_done for n_done, _, _ in told] == [1, 2, 3]
+    assert told[-1] == (3, 1, 3)
 
 
 def test_files_on_the_web_and_signed_addresses_are_refused(tmp_path: Path) -> None:

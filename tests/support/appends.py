@@ -21,7 +21,9 @@ from pixel_gather.core.read.measure_row import digest_of
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report
+from pixel_gather.engine.base import read_base
 from pixel_gather.engine.context import GatherContext
+from pixel_gather.engine.find_failed_rows import FailedRows
 from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
@@ -186,6 +188,17 @@ class GrownPlace:
 
     def _given(self, more: Mapping[str, Any]) -> dict[str, Any]:
         return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)
+
+
+async def read_failed(grown: GrownPlace, **told: Any) -> FailedRows:
+    """Return the failed rows of a cube. Some columns of its table are replaced, by row."""
+    request = parse_request({"sources": "l", "window": "centre", "output": {"append_to": "place"}})
+    base = await read_base(request, None, grown.cube, await grown.cube.found())
+    assert base.template is not None
+    failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=False)
+    for _ in failed.watch(dict(each) | told for each in base.rows):
+        pass
+    return failed
 
 
 CLOCKS: Final = ("start", "end", "open", "read", "decode")
