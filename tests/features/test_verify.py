@@ -119,6 +119,12 @@ def no_record(cube: Path) -> None:
     change_record(cube, {"versions": [{}]})
 
 
+def other_former_version(cube: Path) -> None:
+    """Put the metadata of another version in place of a former one's."""
+    (cube / "versions").mkdir(exist_ok=True)
+    shutil.copy(cube / "zarr.json", cube / "versions/00002.json")
+
+
 def change_record(cube: Path, changes: dict[str, Any], **attributes: Any) -> None:
     """Change the gather's own record in the group's metadata; None removes a value."""
     root = json.loads((cube / "zarr.json").read_text())
@@ -203,6 +209,7 @@ def endless_coordinate(cube: Path) -> None:
         (other_gather, "the receipt is that of another gather: their digests differ"),
         (later_version, "the receipt is of version 1 and the cube is at version 3"),
         (no_record, "zarr.json is not that of a gather"),
+        (other_former_version, "versions/00002.json has another content than was written"),
         (nested("zarr.json"), "zarr.json is damaged (maximum recursion depth exceeded"),
         (nested("x/zarr.json"), "x/zarr.json is damaged: it is not JSON"),
         (nested("report.json"), "report.json has another content than was written"),
