@@ -17,6 +17,7 @@ def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
             asked("catalog", "../2024-06-02"),
             asked("catalog", "2024-06-01/2024-06-05"),
             asked("catalog", "2024-06-03"),
+            asked("catalog", "2024-06-06"),
             asked("catalog", "2024-07"),
             asked("stac", None),
             {"sources": {"list": "list.csv"}, "window": "centre"},
@@ -26,7 +27,7 @@ def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
     )
 
     assert [each["sources"] for each in found] == [
-        {"catalog": {"assets": ["red"], "datetime": "../2024-06-05T23:59:59.999999Z"}},
+        {"catalog": {"assets": ["red"], "datetime": "../2024-06-06T23:59:59.999999Z"}},
         {"catalog": {"assets": ["red"], "datetime": "2024-07-01T00:00:00Z/2024-07-31T23:59:59.999999Z"}},
         {"stac": {"assets": ["red"]}},
         {"prefix": "s3://b/p"},

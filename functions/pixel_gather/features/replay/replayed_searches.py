@@ -13,7 +13,7 @@ def list_searches(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, A
     """Yield the requests that search or list a prefix, each once.
 
     A cube that is kept up to date has a request of every day, which differ in their time range alone. Those
-    whose ranges overlap become one request of the whole range.
+    whose ranges overlap or follow each other become one request of the whole range.
 
     Raises:
         RequestError: A time range is wrong.
@@ -51,11 +51,11 @@ def _with_times(sources: dict[str, Any], times: TimeRange) -> dict[str, Any]:
 
 
 def _merge_ranges(ranges: Sequence[TimeRange]) -> Iterator[TimeRange]:
-    """Yield the union of time ranges, those that overlap as one."""
+    """Yield the union of time ranges, those without a gap between them as one."""
     in_order = sorted(ranges, key=lambda each: each.start_us)
     start_us, stop_us = in_order[0].start_us, in_order[0].stop_us
     for each in in_order[1:]:
-        if each.start_us > stop_us:
+        if each.start_us > stop_us + 1:
             yield TimeRange(start_us=start_us, stop_us=stop_us)
             start_us = each.start_us
         stop_us = max(stop_us, each.stop_us)
