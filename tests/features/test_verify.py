@@ -229,6 +229,16 @@ def test_damage_is_said_in_words(cube: Path, damage: Callable[[Path], None], sai
     assert all("band_1 is missing" in each for each in others)  # without its root a group has no arrays
 
 
+def test_coordinates_that_differ_are_told_in_the_order_of_their_names(cube: Path) -> None:
+    """Two verifications of one cube say the same."""
+    names = ["bytes", "header_bytes", "requests", "retries", "valid_fraction"]
+    group: Any = zarr.open_group(cube, mode="r+")
+    for name in reversed(names):
+        group[name][1] = 0.5 if name == "valid_fraction" else 99
+
+    assert verify(cube).differences == tuple(f"{name} has other values than rows.parquet" for name in names)
+
+
 @pytest.mark.parametrize("key", ["rows.parquet", "headers.parquet"])
 def test_a_begun_append_is_no_excuse_for_damage(cube: Path, key: str) -> None:
     """It may have put the next version of a file, but that is whole."""

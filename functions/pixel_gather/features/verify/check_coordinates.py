@@ -92,12 +92,13 @@ def coordinates_that_differ(
     for start, values in _batches(table):
         in_table |= whole.keys() & values.keys()
         said = _compare_arrays(
-            store, {name: whole[name] for name in in_table - differing}, start, values, begun
+            store, {name: whole[name] for name in sorted(in_table - differing)}, start, values, begun
         )
         for name, sentence in said.items():
             differing.add(name)
             yield sentence
-    yield from _compare_arrays(store, {name: whole[name] for name in whole.keys() - in_table}, 0, {}).values()
+    others = sorted(whole.keys() - in_table)
+    yield from _compare_arrays(store, {name: whole[name] for name in others}, 0, {}).values()
 
 
 def _missing_chunk(store: Store, name: str, array: Any) -> str | None:
