@@ -71,7 +71,11 @@ def virtual_and_gathered(
 ) -> tuple[Virtual, xr.Dataset, xr.Dataset]:
     """Make a virtual cube, and gather the same tiles."""
     request = {"sources": sources, "window": {"pixels": window}}
-    made = make_virtual(request, to=folder / "cube.icechunk")
+    done: list[int] = []
+    made = make_virtual(
+        request, to=folder / "cube.icechunk", on_progress=lambda each: done.append(each.n_done)
+    )
+    assert done[-1] == made.report.n_sources
     gathered = gather_undrawn(request | {"output": {"codec": "source"}}, to=folder / "cube.zarr")
     return made, made.open(), gathered.open()
 
@@ -264,14 +268,14 @@ def test_scenes_of_several_bands_have_an_array_for_each(
     lines = ["href,scene,band,time"]
     for scene in range(3):
         for band in ("red", "nir")[: 2 - scene // 2]:
-            path = write(tmp_path / f"{scene}-{band}.tif", scene, nodata=scene)
+            path = write(tmp_path / f"{scene}-{band}.tif", scene, nodata=scene, scaling=(0.5, scene))
             lines.append(f"{path},s{scene},{band},2024-01-0{3 - scene}")
     (tmp_path / "list.csv").write_text("\n".join(lines))
 
     _, virtual, gathered = virtual_and_gathered(tmp_path, str(tmp_path / "list.csv"))
 
     assert set(virtual.data_vars) == {"red", "nir"}
-    assert "nodata" in virtual.coords
+    assert {"nodata", "add_offset"} <= virtual.coords.keys()
     assert_same(virtual, gathered)
 
     one = {"sources": [str(tmp_path / "0-red.tif")], "window": {"pixels": WINDOW}}
