@@ -269,7 +269,8 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
     inside(named(folder, 1))
     named(folder, 2).unlink()
     document = json.loads((folder / "items.json").read_text())
-    document["features"].append(item("s03", {"red": str(named(folder, 3)), "nir": str(named(folder, 4))}))
+    new = {"red": str(named(folder, 3)), "nir": str(named(folder, 4))}
+    document["features"] += [item("s03", new), item("s04", new)]  # each file is told once
     (folder / "items.json").write_text(json.dumps(document))
 
     found = replay(searched)
@@ -377,7 +378,10 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> None:
-    """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube."""
+    """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube.
+
+    Pixels that are compressed otherwise are the same.
+    """
     for n in range(2):
         write(named(tmp_path, n), value=n)
     request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": {"tile": [1, 1]}}
@@ -389,6 +393,23 @@ def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> N
     expected = {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
     assert replay(tmp_path / "cube.zarr").counts == expected
     assert replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN).counts == expected
+    with rasterio.open(named(tmp_path, 0)) as file:
+        pixels = file.read(1)
+    write_image(named(tmp_path, 0), pixels, tiled=True, blockxsize=16, blockysize=16, compress="lzw")
+    expected = {Drift.ETAG_CHANGED: 1, Drift.PIXELS_DIFFER: 1}
+    assert replay(tmp_path / "cube.zarr").counts == expected
+
+
+def test_a_new_cube_of_another_dtype_is_not_compared(tmp_path: Path) -> None:
+    """Its sources have all changed so. Both forms are told."""
+    write(named(tmp_path, 0), value=1)
+    request = {"sources": [str(named(tmp_path, 0))], "window": {"pixels": [0, 0, 8, 8]}}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    other_dtype(named(tmp_path, 0))
+
+    said = r"cannot be compared: it is 1 x 8 x 8, band_1 float32, and .* is 1 x 8 x 8, band_1 uint16"
+    with pytest.raises(StoreError, match=said):
+        replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN)
 
 
 def test_new_cube_and_versions_alone_exclude_each_other(cube: Path) -> None:
