@@ -9,6 +9,7 @@ import numpy as np
 import obstore
 import pytest
 import xarray as xr
+import zarr
 from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
@@ -220,12 +221,18 @@ def test_what_no_other_try_mends_is_left_alone() -> None:
     assert statuses(grown) == [0, 0, 0]
 
 
-def rows_of_two_bands() -> FakeTable:
-    """Return a list of three rows, which have images 0 to 2 as band a and 5 to 7 as band b."""
+def rows_of_two_bands(*, lacking: int | None = None) -> FakeTable:
+    """Return a list of three rows, which have images 0 to 2 as band a and 5 to 7 as band b.
+
+    One row may lack band b.
+    """
     made = tuple(
         CubeRow(
             time_us=None,
-            sources=(Source(href=f"s3://b/{n}", band="a"), Source(href=f"s3://b/{n + 5}", band="b")),
+            sources=(
+                Source(href=f"s3://b/{n}", band="a"),
+                None if n == lacking else Source(href=f"s3://b/{n + 5}", band="b"),
+            ),
         )
         for n in range(3)
     )
@@ -476,6 +483,46 @@ def test_rows_are_left_to_the_request_that_has_added_them() -> None:
     assert left({"window": 1}, settles=False) == {0: True, 3: True}
     assert left(signed, settles=False) == {2: True}
     assert left({"window": 2}, settles=True) == {0: False, 1: True, 2: False, 3: False}
+
+
+BEGUN = (
+    "version 2 was begun and is not committed: an append or a compaction was stopped before its commit, "
+    "or is at work; run it again"
+)
+
+
+def test_values_of_a_failed_row_are_damage_unless_somebody_tries_it_again() -> None:
+    """Those of other rows always are, also if the list names no source there."""
+    grown = place(6)
+    grown.gather(rows_of_two_bands(lacking=2))
+    group: Any = zarr.open_group(ObjectStore(grown.store), mode="r+")
+    group["requests"][1] = 99
+    assert check_cube(grown.store, place="grown").differences == (
+        "requests has other values than rows.parquet",
+    )
+
+    obstore.put(grown.store, row_claim.claim_key(2), b"{}")
+    group["retries"][1] = 99
+    assert check_cube(grown.store, place="grown").differences == (BEGUN,)
+    group["requests"][2] = 99
+    said = "requests has other values than rows.parquet"
+    assert check_cube(grown.store, place="grown").differences == (said, BEGUN)
+
+
+def test_pixels_of_a_failed_source_are_no_damage_and_others_are() -> None:
+    """A try may have put them that was given up. The row's other band was read; another row has only that."""
+    grown = place(6)
+    grown.gather(rows_of_two_bands(lacking=2))
+    group: Any = zarr.open_group(ObjectStore(grown.store), mode="r+")
+    group["b"][1] = 5
+    assert check_cube(grown.store, place="grown").differences == ()
+
+    for band, row in (("b", 2), ("a", 1)):
+        before = group[band][row]
+        group[band][row] = 5
+        said = f"{band}/c/0/0/0 has other pixels than the receipt says"
+        assert check_cube(grown.store, place="grown").differences == (said,)
+        group[band][row] = before
 
 
 class StoppedCube(ZarrCube, frozen=True, kw_only=True):

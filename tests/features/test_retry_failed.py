@@ -3,9 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 from click.testing import CliRunner
 
 from pixel_gather import compact, gather, open_cube, retry_failed, verify, versions
@@ -144,3 +146,12 @@ def test_pixels_of_an_unfinished_try_in_a_strip_are_no_damage(tmp_path: Path, fi
         shutil.copy(cube / "band_1/c/2/1/0", cube / f"band_1/c/{row}/1/0")
 
         assert verify(cube).is_same is is_same
+
+    settings = Settings(draws_report=False, max_task_nbytes=2 * 10 * 40 * 4)  # two rows of ten lines
+    output = {"layout": {"chunk": [1, 10, 40], "shard_rows": 2}, "expected_rows": 4}
+    gather(request(*files[1:3], output=output), to=tmp_path / "two.zarr", settings=settings)
+    array: Any = zarr.open_array(tmp_path / "two.zarr/band_1", mode="r+")
+    array[0, 10:20] = 5
+    assert verify(tmp_path / "two.zarr").is_same
+    array[1, 10:20] = 5
+    assert [each.split(" ")[0] for each in verify(tmp_path / "two.zarr").differences] == ["band_1/c/0/1/0"]
