@@ -591,6 +591,7 @@ def test_a_copy_replaces_nothing_else(cubes: list[Path], tmp_path: Path, content
     assert [each.name for each in tmp_path.iterdir()] == ["zarr.json"]
 
 
+@pytest.mark.long
 def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Path) -> None:
     """Only the last cube may have a shard that is not full."""
     join([cubes[0], cubes[1]], to=tmp_path / "copy.zarr", mode="copy")

@@ -28,6 +28,7 @@ from pixel_gather import (
 )
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.find_drift import Version, find_drift
+from pixel_gather.core.results.own_checksum import with_checksum
 from pixel_gather_cli.main import command
 from support.images import write_image
 from support.undrawn import gather_undrawn
@@ -398,6 +399,23 @@ def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> N
     write_image(named(tmp_path, 0), pixels, tiled=True, blockxsize=16, blockysize=16, compress="lzw")
     expected = {Drift.ETAG_CHANGED: 1, Drift.PIXELS_DIFFER: 1}
     assert replay(tmp_path / "cube.zarr").counts == expected
+
+
+def test_files_with_more_bands_are_compared_by_the_cubes(tmp_path: Path) -> None:
+    """The request names no band. Of its limits, the one of the window's size holds, and no price does."""
+    file, pixels = named(tmp_path, 0), np.arange(64, dtype="uint16").reshape(8, 8)
+    write_image(file, pixels)
+    limits = {"times_source": 20_000}
+    request = {"sources": [str(file)], "window": {"pixels": [0, 0, 1030, 1030]}, "limits": limits}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    write_image(file, np.stack([pixels, pixels]))
+    receipt = json.loads((tmp_path / "cube.zarr/receipt.json").read_text())
+    receipt["request"]["limits"] = limits | {"usd": 1e-12}
+    (tmp_path / "cube.zarr/receipt.json").write_text(json.dumps(with_checksum(receipt)))
+
+    found = replay(tmp_path / "cube.zarr")
+
+    assert (found.counts, found.remarks) == ({Drift.ETAG_CHANGED: 1}, [])
 
 
 def test_a_new_cube_of_another_dtype_is_not_compared(tmp_path: Path) -> None:

@@ -147,6 +147,12 @@ def test_pixels_of_an_unfinished_try_in_a_strip_are_no_damage(tmp_path: Path, fi
 
         assert verify(cube).is_same is is_same
 
+
+@pytest.mark.long
+def test_pixels_of_an_unfinished_try_are_no_damage_beside_rows_that_were_read(
+    tmp_path: Path, files: list[Path]
+) -> None:
+    """Their shard is another one in each strip. Pixels of the other row of it are damage."""
     settings = Settings(draws_report=False, max_task_nbytes=2 * 10 * 40 * 4)  # two rows of ten lines
     output = {"layout": {"chunk": [1, 10, 40], "shard_rows": 2}, "expected_rows": 4}
     gather(request(*files[1:3], output=output), to=tmp_path / "two.zarr", settings=settings)
