@@ -298,7 +298,6 @@ def _listed_request(cube: StoredCube) -> GatherRequest:
 def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request without what only concerns how and where its cube was made."""
     given = {name: value for name, value in request.items() if name not in ("index", "duplicates")}
-    given["output"] = {k: v for k, v in request.get("output", {}).items() if k != "append_to"}
     limits = given.pop("limits", {})
     if "times_source" in limits:
         given["limits"] = {"times_source": limits["times_source"]}
