@@ -9,9 +9,13 @@ import pytest
 
 from pixel_gather.core.errors import AppendRunningError, ShardsMissingError, StoreError
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
+from pixel_gather.core.plan.cube_plan import Append
+from pixel_gather.core.plan.plan_again import Again
+from pixel_gather.core.results.contributors import CONTRIBUTORS
 from pixel_gather.core.stores import RECEIPT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
+from pixel_gather.engine.find_failed_rows import MOST_TRIES, FailedRows
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.row_table import CONTRIBUTORS_KEY, ROWS_KEY, read_row_table
 from pixel_gather.io.cube.zarr_cube import ZarrCube
@@ -168,6 +172,33 @@ def test_rows_of_another_request_are_settled_by_it_alone() -> None:
     assert leave({"window": "centre"}, settles=False) == []
     with pytest.raises(AppendRunningError, match="with the request that first added these rows"):
         leave({"window": "centre"}, settles=True)
+
+
+def test_a_row_is_made_anew_while_a_source_of_it_may_come_back() -> None:
+    """So often and no more, and only among the cube's rows. What its other sources take is estimated, too."""
+    grown = place(1, 4)
+    (batch,) = read_row_table(grown.contents()[ROWS_KEY])[1]
+    lines = [json.loads(each) for each in batch[CONTRIBUTORS]]
+
+    def column(**changes: Any) -> np.ndarray[Any, Any]:
+        found = np.empty(len(lines), object)
+        found[:] = [[line | (changes if line["status"] != "ok" else {}) for line in each] for each in lines]
+        return found
+
+    def n_tries(**changes: Any) -> dict[int, int]:
+        return asyncio.run(read_failed(grown, **{CONTRIBUTORS: column(**changes)})).n_tries
+
+    assert n_tries() == {0: 1}
+    assert n_tries(tries=MOST_TRIES - 1) == {0: MOST_TRIES - 1}
+    assert n_tries(tries=MOST_TRIES) == n_tries(status="unlike") == {}
+    failed = asyncio.run(read_failed(grown))
+    assert failed.size == Again(n_sources=2, n_by_bucket={"b": 2}, mean_nbytes=192, mean_open_nbytes=512)
+    append = failed.added_to(Append(version=2, first_row=2), stored=["band_1/c/0/0/0", "band_1/c/9/0/0"])
+    assert (append.again, append.n_tries, append.n_again, append.n_beside) == ((0,), (1,), 1, 1)
+    assert (append.scenes_again, append.tails) == ((2,), ("band_1/c/0/0/0",))
+    further = FailedRows(template=failed.template, n_rows=2, asks_for_all=False)
+    list(further.watch(iter([dict(batch) | {CONTRIBUTORS: column()}] * 2)))
+    assert list(further.rows) == [0]
 
 
 def test_objects_that_are_one_chunk_are_not_tried() -> None:

@@ -253,7 +253,7 @@ class FailedRows:
             return
         names = [each.name for each in template.of_scenes.slots]
         n = min(len(batch["href"]), max(self.n_rows - start, 0))
-        n_failed = batch["sources_failed"][:n].reshape(n, -1).max(axis=1, initial=0)
+        n_failed = batch["sources_failed"].reshape(len(batch["href"]), -1).max(axis=1)
         for row, lines in enumerate(batch[CONTRIBUTORS][:n].tolist()):
             members, outcomes = scenes_from_lines(lines, names)
             known = [each for of_scene in outcomes for each in of_scene]
