@@ -49,7 +49,7 @@ def named(folder: Path, n: int) -> Path:
 
 
 def gathered(folder: Path) -> Path:
-    """Return the cube of a folder's files, in shards of two rows in two strips."""
+    """Return the cube of a folder's files, in shards of two rows."""
     request = {
         "sources": {"prefix": str(folder / "files"), "glob": "*.tif", "time": "_%Y-%m-%d"},
         "window": {"pixels": [8, 8, 20, 18]},
@@ -375,6 +375,27 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     write(named(tmp_path, 1), value=4, dtype="float32")
 
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+
+
+@pytest.mark.long
+def test_every_strip_of_a_window_is_compared(tmp_path: Path) -> None:
+    """The first one and the last one, with the sources and with a new cube."""
+    for n in range(3):
+        write(named(tmp_path, n), value=n)
+    request = {
+        "sources": [str(named(tmp_path, n)) for n in range(3)],
+        "window": {"pixels": [8, 8, 20, 18]},
+        "output": {"layout": {"chunk": [1, 8, 16], "shard_rows": 1}},
+    }
+    strips = Settings(draws_report=False, max_task_nbytes=1_000)
+    gather(request, to=tmp_path / "cube.zarr", settings=strips)
+    assert json.loads((tmp_path / "cube.zarr/receipt.json").read_text())["shard"][1] == 8
+    one_pixel(named(tmp_path, 0), row=9, col=12)
+    one_pixel(named(tmp_path, 1), row=25, col=12)
+
+    expected = {Drift.PIXELS_DIFFER: 2, Drift.SAME: 1}
+    assert replay(tmp_path / "cube.zarr").counts == expected
+    assert replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=strips).counts == expected
 
 
 @pytest.mark.long
