@@ -82,6 +82,48 @@ def longer_array(cube: Path) -> None:
     (cube / "zarr.json").write_text(json.dumps(root))
 
 
+def other_axes(cube: Path) -> None:
+    """Change the names of an array's axes."""
+    change_array(cube, dimension_names=["source", "x", "y"])
+
+
+def other_shards(cube: Path) -> None:
+    """Let a shard have more rows."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": [4, 30, 40]}}
+    change_array(cube, chunk_grid=grid)
+
+
+def change_array(cube: Path, **changes: Any) -> None:
+    """Change the metadata of the pixels in the group's."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"]["band_1"] |= changes
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def longer_coordinate(cube: Path, n_rows: int = 1) -> None:
+    """Add a row to one coordinate alone."""
+    array = json.loads((cube / "requests/zarr.json").read_text())
+    array["shape"][0] += n_rows
+    (cube / "requests/zarr.json").write_text(json.dumps(array))
+
+
+def longer_claimed_coordinate(cube: Path, n_rows: int = 1) -> None:
+    """Do so as an append does, which has a claim."""
+    longer_coordinate(cube, n_rows)
+    (cube / "versions").mkdir(exist_ok=True)
+    (cube / "versions/00002.claim").write_text("{}")
+
+
+def shorter_claimed_coordinate(cube: Path) -> None:
+    """Take a row away, which no append does."""
+    longer_claimed_coordinate(cube, -1)
+
+
+def earlier_version(cube: Path) -> None:
+    """Let the cube be of the version before its receipt's, as when it is stopped before its commit."""
+    change_record(cube, {"versions": [{"number": 0}]})
+
+
 def no_array(cube: Path) -> None:
     """Take a measurement out of the metadata."""
     root = json.loads((cube / "zarr.json").read_text())
@@ -203,6 +245,12 @@ def endless_coordinate(cube: Path) -> None:
         (cut_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
         (noise_in_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
         (longer_array, f"band_1 is {len(FILES) + 2} x 30 x 40 float32; the receipt says"),
+        (other_axes, "band_1 has the axes source, x, y; the receipt says source, y, x"),
+        (other_shards, "band_1 has shards of 4 x 30 x 40; the receipt says 2 x 30 x 40"),
+        (longer_coordinate, "requests/zarr.json differs from the metadata in zarr.json"),
+        (longer_claimed_coordinate, "version 2 was begun and is not committed"),
+        (shorter_claimed_coordinate, "requests/zarr.json differs from the metadata in zarr.json"),
+        (earlier_version, "version 1 was begun and is not committed"),
         (no_array, "band_1 is missing, or its metadata are damaged"),
         (no_root, "zarr.json is missing"),
         (not_complete, "the cube is not marked as complete"),
