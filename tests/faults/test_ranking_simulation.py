@@ -16,6 +16,7 @@ from pixel_gather.core.stores import ControlStore
 from pixel_gather.features.rank import map_rounds
 from pixel_gather.features.rank.choose_levels import RankedScene, Rounds, WantedRead
 from pixel_gather.features.rank.map_rounds import MapState
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.tables import map_tasks
 
 
@@ -54,14 +55,10 @@ def _put_back_removed_rankings_that_go_on(monkeypatch: pytest.MonkeyPatch) -> No
 def _put_back_kept_statistics_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a finer level be that of an older version, which another ranking has stored late."""
 
-    def is_kept(rounds: Rounds, wanted: WantedRead) -> bool:
-        kept = rounds.kept.get(wanted.ranked.scene, step=rounds._name_of(wanted.step))
-        if kept is None:
-            return False
-        wanted.ranked.step, wanted.ranked.measured = wanted.step, kept
-        return True
+    def of_any_version(rounds: Rounds, wanted: WantedRead) -> MeasuredScene | None:
+        return rounds.kept.get(wanted.ranked.scene, step=rounds._name_of(wanted.step))
 
-    monkeypatch.setattr(Rounds, "_is_kept", is_kept)
+    monkeypatch.setattr(Rounds, "_find_kept", of_any_version)
 
 
 def _put_back_kept_statistics_that_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_a_finer_level_that_is_kept_counts_for_the_version_that_was_read(etag: s
         each.measured = measured_scene(1.0)
 
     kept = _Kept(measured_scene(1.0, error=0.0, level=None, etags=(etag,)))
-    wanted = Rounds(_rounds("0.1").request, kept).wanted(scenes)
+    wanted = Rounds(_rounds("0.1").request, kept).choose_reads(scenes)
 
     assert len(wanted) == n_wanted
 

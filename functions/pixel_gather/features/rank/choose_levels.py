@@ -112,6 +112,11 @@ class RankedScene:
         else:
             self.status, self.reason, self.measured = status, reason, None
 
+    def take_kept(self, kept: MeasuredScene, *, step: int | None) -> None:
+        """Take what an earlier ranking kept for a step, as if it had been read now."""
+        self.was_kept = self.measured is None or self.was_kept
+        self.step, self.measured = None if kept.level is None else step, kept
+
 
 class WantedRead(NamedTuple):
     """A scene that has to be read, and at which of its levels."""
@@ -136,10 +141,15 @@ class Rounds(Struct, frozen=True):
     request: RankingRequest
     kept: KeptStatistics
 
-    def wanted(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:
-        """Return what the next round has to read; nothing if the ranking is decided."""
+    def choose_reads(self, ranked: Sequence[RankedScene]) -> list[WantedRead]:
+        """Let scenes take what is kept. Return what the next round reads; nothing if all is decided."""
         while found := self._next(ranked):
-            unknown = [each for each in found if not self._is_kept(each)]
+            unknown = []
+            for each in found:
+                if (kept := self._find_kept(each)) is None:
+                    unknown.append(each)
+                else:
+                    each.ranked.take_kept(kept, step=each.step)
             if unknown:
                 return unknown
         return []
@@ -236,21 +246,18 @@ class Rounds(Struct, frozen=True):
         for each, place in zip(ranked, found, strict=True):
             each.place = place
 
-    def _is_kept(self, wanted: WantedRead) -> bool:
-        """Give a scene its kept statistics, if there are any. Return whether there are.
+    def _find_kept(self, wanted: WantedRead) -> MeasuredScene | None:
+        """Return a scene's kept statistics, or None if there are none that fit.
 
         Statistics of the wanted level come first, then exact ones. So a repeated ranking has the same values.
-        They are not taken if the scene was read at another level, of another version of its files. Another
+        They do not fit if the scene was read at another level, of another version of its files. Another
         ranking may have stored statistics of an older version in the meantime.
         """
         ranked, step = wanted
         at_level = self.kept.get(ranked.scene, step=self._name_of(step))
         kept = at_level or self.kept.get(ranked.scene, step=_EXACT)
-        if kept is None or (ranked.measured is not None and ranked.measured.etags != kept.etags):
-            return False
-        ranked.was_kept = ranked.measured is None or ranked.was_kept
-        ranked.step, ranked.measured = None if kept.level is None else step, kept
-        return True
+        is_of_others = kept and ranked.measured is not None and ranked.measured.etags != kept.etags
+        return None if is_of_others else kept
 
     def _name_of(self, step: int | None) -> str:
         """Return what kept statistics call a step."""

@@ -189,4 +189,4 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
 def next_reads(scenes: Sequence[RankedScene], rounds: Rounds) -> list[tuple[int, int | None]]:
     """Return what has to be read next, by places."""
     places = {id(each): at for at, each in enumerate(scenes)}
-    return [(places[id(each.ranked)], each.step) for each in rounds.wanted(scenes)]
+    return [(places[id(each.ranked)], each.step) for each in rounds.choose_reads(scenes)]

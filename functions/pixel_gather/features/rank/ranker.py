@@ -48,7 +48,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
     async def rank(self, scenes: Iterable[RankScene]) -> list[RankedScene]:
         """Return all scenes in their order, those without a value last."""
         ranked = begun(scenes)
-        while wanted := self.rounds.wanted(ranked):
+        while wanted := self.rounds.choose_reads(ranked):
             self.on_round(len(wanted))
             await self.measure(wanted)
         return self.rounds.ordered(ranked)
