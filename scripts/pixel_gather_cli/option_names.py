@@ -19,13 +19,11 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
-    "place": ("cube",),
     "search": ("remove",),
     "sources": ("list_file", "prefix", "stac", "items", "catalog"),
-    "table": ("windows",),
+    "table": ("cube", "windows"),
     "time": ("time_column",),
     "usd": ("max_usd",),
-    "version": ("before",),
     "window": ("tile", "pixels", "bbox", "point"),
 }
 """Fields of requests whose options have other names, and the fields of several options."""

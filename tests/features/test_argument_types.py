@@ -100,16 +100,18 @@ def test_the_message_says_what_to_write(arguments: dict[str, Any], said: str, tm
 @pytest.mark.parametrize(
     ("function", "name"),
     [
-        pytest.param(function, name, id=each)
-        for each, function in PUBLIC.items()
-        for name in ("cube", "place")
-        if name in inspect.signature(function).parameters
+        pytest.param(pixel_gather.verify_table, "table", id="verify_table"),
+        *(
+            pytest.param(function, "cube", id=each)
+            for each, function in PUBLIC.items()
+            if "cube" in inspect.signature(function).parameters
+        ),
     ],
 )
 def test_a_wrong_place_is_named_as_the_function_names_it(
     function: Callable[..., Any], name: str, place: object
 ) -> None:
-    """Some functions take a ``cube``, and others a ``place``."""
+    """All functions that read a cube call it so."""
     right = {"where": "x > 1", "to": "x.csv"}
     others = {
         each.name: right.get(each.name, "x")
@@ -152,6 +154,10 @@ def test_a_version_is_named_as_the_function_names_it(tmp_path: Path) -> None:
 
     with pytest.raises(RequestError, match=r"^before: 'soon' is no number"):
         pixel_gather.forget(cube, "soon")
+    with pytest.raises(RequestError, match=r"^before: it is of type list; write a number"):
+        pixel_gather.forget(cube, ["soon"])  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match=r"^version: 'soon' is no number"):
+        pixel_gather.open_cube(cube, "soon")
 
 
 @pytest.mark.parametrize("word", ["newest", 7])

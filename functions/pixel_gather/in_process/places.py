@@ -56,23 +56,28 @@ def href_here(place: str | os.PathLike[str], field: str) -> str:
 
 
 def open_existing(
-    cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
+    cube: str | os.PathLike[str],
+    stores: StoreSettings | None,
+    *,
+    field: str = "cube",
+    to_write: bool = False,
 ) -> tuple[Store, str]:
     """Return a client for a cube that is there, and its place in words. Creates no folder.
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         stores: How to access buckets.
+        field: What a `RequestError` names.
         to_write: Whether the cube is to be changed.
 
     Raises:
         RequestError: The place is neither a local folder nor in a bucket, or it lies in a cube.
         StoreError: The folder is missing, or takes no files.
     """
-    href = check_place(cube, field="cube", is_read=not to_write)
+    href = check_place(cube, field=field, is_read=not to_write)
     place = show_place(href)
     if "://" not in place:
-        refuse_within_cube(Path(place))
+        refuse_within_cube(Path(place), field=field)
     if "://" not in place and not Path(place).is_dir():
         aws = "; of a gather on AWS, write the cube's address, s3://..., which pixel-gather status ID prints"
         is_a_name = Path(place).name == str(cube)
@@ -82,7 +87,7 @@ def open_existing(
     return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
 
 
-def refuse_within_cube(place: Path) -> None:
+def refuse_within_cube(place: Path, *, field: str) -> None:
     """Refuse a local path inside a cube, such as the folder of an array. The error names the cube.
 
     A path that is a group itself is not refused: a cube may lie in the folder of another one.
@@ -96,7 +101,7 @@ def refuse_within_cube(place: Path) -> None:
         kind = _metadata(place).get("node_type")
         if kind != "group":
             what = f"is an array in the cube {folder}" if kind == "array" else f"lies in the cube {folder}"
-            raise RequestError(f"{place} {what}: name the cube itself", field="cube")
+            raise RequestError(f"{place} {what}: name the cube itself", field=field)
 
 
 def _metadata(folder: Path) -> dict[str, Any]:

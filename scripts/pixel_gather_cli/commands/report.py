@@ -90,7 +90,7 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
     href = _check_href(place)
     root, path = split_href(href)
     if root == "file://":
-        refuse_within_cube(Path(f"/{path}"))
+        refuse_within_cube(Path(f"/{path}"), field="cube")
     if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
         return _PlaceContent(evidence=None, runs=_runs_of_benchmark(folder, place))
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second

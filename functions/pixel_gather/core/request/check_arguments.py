@@ -12,9 +12,6 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.wrong_values import show_value
 
-_OTHER_NAMES: Final = {"cube": "place", "version": "before"}
-"""By the field that errors name: what some public functions call this argument."""
-
 _SAY_MORE: Final = (("by", str), ("crs", str | None))
 """Name and annotation of arguments that are checked where they are used. There the message has an example."""
 
@@ -27,7 +24,6 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
     Annotations say which types are checked: numbers, texts, booleans, literals, lists, callables, settings.
     Other arguments, such as a place or a box, are checked where they are used: the message there says more.
-    Errors name the argument as the signature of the decorated function does.
     """
 
     @wraps(function)
@@ -36,13 +32,7 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
         by_place: Any = [_checked(each, kinds[name], name) for name, each in zip(kinds, args, strict=False)]
         by_name: Any = {name: _checked(each, kinds.get(name), name) for name, each in kwargs.items()}
         too_many: Any = args[len(kinds) :]  # Python refuses them
-        try:
-            return function(*by_place, *too_many, **by_name)
-        except RequestError as error:
-            name = _OTHER_NAMES.get(error.field, "")
-            if error.field in kinds or name not in kinds:
-                raise
-            raise RequestError(error.message, field=name) from error
+        return function(*by_place, *too_many, **by_name)
 
     return inspect.markcoroutinefunction(checked) if inspect.iscoroutinefunction(function) else checked
 

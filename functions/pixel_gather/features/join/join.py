@@ -177,7 +177,7 @@ def join(
 
 @check_arguments
 def open_joined(
-    place: str | os.PathLike[str],
+    cube: str | os.PathLike[str],
     version: str | int | datetime | None = None,
     *,
     group: str | None = None,
@@ -191,7 +191,7 @@ def open_joined(
     that names it.
 
     Args:
-        place: A folder, or ``s3://bucket/prefix``.
+        cube: A folder, or ``s3://bucket/prefix``.
         version: A number, an id, or a time: the latest version of that time, or of the end of a date. None
             for the latest.
         group: Name of the group, where cubes of several kinds are joined.
@@ -206,11 +206,11 @@ def open_joined(
         MissingExtraError: icechunk or xarray is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    repository = open_repository(place, stores)
+    repository = open_repository(cube, stores)
     store = repository.at(version)
     joined = choose_group(read_groups(store), group)
     store.refuse(joined.changed_shards())
-    with errors_of_cube(str(place)):
+    with errors_of_cube(str(cube)):
         whole = open_foreign_dataset(store, decoding, joined.name)
     there = joined.presence
     found = whole if there.all() else whole.isel({joined.dim: np.flatnonzero(there)})
@@ -219,22 +219,22 @@ def open_joined(
 
 @check_arguments
 def joined_versions(
-    place: str | os.PathLike[str], *, stores: StoreSettings | None = None
+    cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
 ) -> list[JoinedVersion]:
     """Return all versions of joined cubes, the latest first. Errors as in `open_joined`."""
-    return open_repository(place, stores).history()
+    return open_repository(cube, stores).history()
 
 
 @check_arguments
 def joined_members(
-    place: str | os.PathLike[str],
+    cube: str | os.PathLike[str],
     version: str | int | datetime | None = None,
     *,
     group: str | None = None,
     stores: StoreSettings | None = None,
 ) -> list[JoinedMember]:
     """Return the cubes of a joined array in the order of their rows. Arguments and errors: `open_joined`."""
-    table = choose_group(read_groups(open_repository(place, stores).at(version)), group).members()
+    table = choose_group(read_groups(open_repository(cube, stores).at(version)), group).members()
     rows = zip(table["place"], table["version"], table["n_rows"], strict=True)
     return [JoinedMember(place=str(at), version=str(etag), n_rows=int(n)) for at, etag, n in rows]
 

@@ -47,7 +47,7 @@ type OnSource = Callable[[SourceDrift], None]
 
 @check_arguments
 def replay(
-    place: str | os.PathLike[str],
+    cube: str | os.PathLike[str],
     to: str | os.PathLike[str] | None = None,
     *,
     headers_only: bool = False,
@@ -62,7 +62,7 @@ def replay(
     Memory holds two shards, each with its former and its present pixels, and every source that has changed.
 
     Args:
-        place: The cube: a folder, or ``s3://bucket/prefix``.
+        cube: A folder, or ``s3://bucket/prefix``.
         to: Where to write a new cube of the same sources, which is then compared. None to write nothing.
         headers_only: Compare only the versions of the files: one request of one byte for each source.
         settings: How this machine is used.
@@ -80,7 +80,7 @@ def replay(
             "a new cube needs pixels, and --headers-only reads none: leave out --to or --headers-only",
             field="to",
         )
-    return run(_replay(place, to, headers_only, settings or Settings(), on_source))
+    return run(_replay(cube, to, headers_only, settings or Settings(), on_source))
 
 
 async def _replay(
@@ -239,7 +239,7 @@ async def _look_at_new_cube(
         settings=settings,
     )
     found.to, found.was_complete = gathered.place, gathered.was_complete
-    store, name = open_existing(to, settings.stores)
+    store, name = open_existing(to, settings.stores, field="to")
     other = await asyncio.to_thread(StoredCube, store, place=name)
     if (other.receipt.shape, other.receipt.dtypes) != (cube.receipt.shape, cube.receipt.dtypes):
         raise StoreError(

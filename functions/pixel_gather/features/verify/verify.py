@@ -26,13 +26,13 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 @check_arguments
-def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
+def verify(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Verified:
     """Read a whole cube and compare it with its receipt: pixels, coordinates, metadata and files.
 
     docs/cube.md says what is compared, and how.
 
     Args:
-        place: The cube: a folder, or ``s3://bucket/prefix``.
+        cube: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
 
     Raises:
@@ -41,7 +41,7 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
         StoreError: No cube with a receipt is there, or it cannot be read.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    store, name = open_existing(place, stores)
+    store, name = open_existing(cube, stores)
     refuse_joined(
         store,
         name,
@@ -52,7 +52,9 @@ def verify(place: str | os.PathLike[str], *, stores: StoreSettings | None = None
     return check_cube(store, place=name)
 
 
-def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> str | None:
+def find_table(
+    place: str | os.PathLike[str], *, field: str = "cube", stores: StoreSettings | None = None
+) -> str | None:
     """Return the Parquet file of a deployment's table.
 
     The place is the table's folder, or the folder of one version. In the table's folder, the last version
@@ -60,6 +62,7 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
+        field: What a `RequestError` names.
         stores: How to access S3.
 
     Returns:
@@ -70,7 +73,7 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
         StoreError: The folder is missing, its ``result.json`` is damaged, or the store does not answer.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    store, name = open_existing(place, stores)
+    store, name = open_existing(place, stores, field=field)
     try:
         content = bytes(obstore.get(store, RESULT_KEY).bytes())
     except (BaseError, OSError):
@@ -84,16 +87,16 @@ def find_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = 
             f"{name}: its {RESULT_KEY} is damaged ({error}); name the table's Parquet file"
         ) from error
     if result.kind == "ranking":
-        raise RequestError(f"{name} is a ranking, which has no receipt to compare it with", field="cube")
+        raise RequestError(f"{name} is a ranking, which has no receipt to compare it with", field=field)
     return f"{name}/{key_in_folder(result.table)}"
 
 
 @check_arguments
-def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
+def verify_table(table: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> VerifiedTable:
     """Read the files of a table of `points` or `zones`, and compare them with its receipt.
 
     Args:
-        place: A Parquet file, ``s3://bucket/key``, the folder of a deployment's table, or the folder of one
+        table: A Parquet file, ``s3://bucket/key``, the folder of a deployment's table, or the folder of one
             of its versions.
         stores: How to access S3.
 
@@ -102,7 +105,7 @@ def verify_table(place: str | os.PathLike[str], *, stores: StoreSettings | None 
         StoreError: No table with a receipt is there, or it cannot be read.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    text = place_text(place, "place")
+    text = place_text(table, "table")
     if not text.endswith(".parquet"):
-        text = find_table(place, stores=stores) or text
-    return check_table(href_here(with_home(text), "place"), Objects(stores or StoreSettings()))
+        text = find_table(table, field="table", stores=stores) or text
+    return check_table(href_here(with_home(text), "table"), Objects(stores or StoreSettings()))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _FIELD: Final = "version"
+_BEFORE: Final = "before"
 _UNFINISHED_AGE_S: Final = 24 * 3600
 """A process may be stopped while it writes, and go on. After a day nobody is expected to."""
 
@@ -194,7 +195,7 @@ def _find_version(growing: ZarrCube) -> FoundCube:
 def _number_of(found: FoundCube, version: int | str) -> int:
     """Return the number of a version that is named by its number or by a time."""
     numbers = [each.number for each in found.versions]
-    version = _as_named(version)
+    version = _as_named(version, _FIELD)
     if isinstance(version, int) or version.isdecimal():
         if int(version) not in numbers:
             there = f"versions 1 to {numbers[-1]}" if numbers[-1] > 1 else "version 1 alone"
@@ -203,15 +204,15 @@ def _number_of(found: FoundCube, version: int | str) -> int:
                 field=_FIELD,
             )
         return int(version)
-    until = _time(version, last_moment)
-    by_then = [each.number for each in found.versions if _time(each.committed_at) <= until]
+    until = _time(version, _FIELD, last_moment)
+    by_then = [each.number for each in found.versions if _time(each.committed_at, _FIELD) <= until]
     if not by_then:
         first = found.versions[0].committed_at
         raise RequestError(f"the first version is of {first}: there was none by {version}", field=_FIELD)
     return by_then[-1]
 
 
-def _as_named(version: object) -> int | str:
+def _as_named(version: object, field: str) -> int | str:
     """Return a version's number or time as text; of dates and numbers of other packages, too."""
     if isinstance(version, str):
         return version
@@ -220,25 +221,24 @@ def _as_named(version: object) -> int | str:
     if isinstance(version, SupportsIndex) and not isinstance(version, bool):
         return index(version)
     raise RequestError(
-        f"it is of type {type(version).__name__}; write a number, or a time as 2026-11-01",
-        field=_FIELD,
+        f"it is of type {type(version).__name__}; write a number, or a time as 2026-11-01", field=field
     )
 
 
 def _before(text: int | str) -> Callable[[CubeVersion], bool]:
-    text = _as_named(text)
+    text = _as_named(text, _BEFORE)
     if isinstance(text, int) or text.isdecimal():
         number = int(text)
         return lambda each: each.number < number
-    until = _time(text)
-    return lambda each: _time(each.committed_at) < until
+    until = _time(text, _BEFORE)
+    return lambda each: _time(each.committed_at, _BEFORE) < until
 
 
-def _time(text: str, read: Callable[[str], datetime] = datetime.fromisoformat) -> datetime:
+def _time(text: str, field: str, read: Callable[[str], datetime] = datetime.fromisoformat) -> datetime:
     try:
         found = read(text)
     except ValueError as error:
         raise RequestError(
-            f"{text!r} is no number and no time such as 2026-11-01 or 2026-11-01T12:00", field=_FIELD
+            f"{text!r} is no number and no time such as 2026-11-01 or 2026-11-01T12:00", field=field
         ) from error
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -157,7 +157,7 @@ def make_virtual(
 
 @check_arguments
 def open_virtual(
-    place: str | os.PathLike[str],
+    cube: str | os.PathLike[str],
     version: str | int | datetime | None = None,
     *,
     stores: StoreSettings | None = None,
@@ -168,7 +168,7 @@ def open_virtual(
     If a source has changed since, reading its pixels raises a `StoreError` that names it.
 
     Args:
-        place: A folder, or ``s3://bucket/prefix``.
+        cube: A folder, or ``s3://bucket/prefix``.
         version: A number, an id, or a time: the latest version of that time, or of the end of a date. None
             for the latest.
         stores: How to access S3.
@@ -181,12 +181,12 @@ def open_virtual(
         MissingExtraError: icechunk or xarray is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    store = open_repository(place, stores).at(version, changed=_CHANGED)
-    with errors_of_cube(str(place)):
+    store = open_repository(cube, stores).at(version, changed=_CHANGED)
+    with errors_of_cube(str(cube)):
         found = open_foreign_dataset(store, decoding)
     if "status" not in found.variables:
         raise RequestError("joined cubes are there: open them by open_joined", field="cube")
-    with errors_of_cube(str(place)):
+    with errors_of_cube(str(cube)):
         root = zarr.open_group(store, mode="r", use_consolidated=False)
         store.refuse(changed_rows(root, gather_of(root.attrs)["report"]["measurements"]))
     return found
