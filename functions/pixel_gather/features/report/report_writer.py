@@ -5,6 +5,7 @@ are imported only when a report is written.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -12,7 +13,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
-from pixel_gather.core.errors import GatherError
+from pixel_gather.core.errors import DAMAGED_JSON, GatherError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.results.own_checksum import file_with_checksum
 from pixel_gather.core.stores import ROOT_KEY
@@ -75,10 +76,10 @@ async def write_report(
 async def _find_viewer(store: Store) -> str | None:
     """Return the page that shows the pixels; None for chips, which it does not know."""
     try:
-        root = await (await obstore.get_async(store, ROOT_KEY)).bytes_async()
-    except FileNotFoundError:
+        root = json.loads(bytes(await (await obstore.get_async(store, ROOT_KEY)).bytes_async()))
+    except (FileNotFoundError, *DAMAGED_JSON):
         return VIEW_KEY
-    return None if is_of_chips(bytes(root)) else VIEW_KEY
+    return None if is_of_chips(root) else VIEW_KEY
 
 
 async def write_report_files(

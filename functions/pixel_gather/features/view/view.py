@@ -180,8 +180,7 @@ def serving_cube(
 
 def _check_cube(store: Store, name: str) -> None:
     try:
-        root = bytes(obstore.get(store, ROOT_KEY).bytes())
-        json.loads(root)
+        root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
     except FileNotFoundError as error:
         raise StoreError(f"{name}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:

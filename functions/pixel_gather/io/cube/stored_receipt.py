@@ -1,9 +1,11 @@
 """Reads the receipt that lies beside a cube."""
 
+import json
+
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import DAMAGED_JSON, StoreError
 from pixel_gather.core.results.receipt import FORMAT, Receipt
 from pixel_gather.core.stores import NOT_COMPLETE, RECEIPT_KEY, ROOT_KEY
 from pixel_gather.io.cube.zarr_metadata import is_unfinished
@@ -34,8 +36,8 @@ def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -
 def _is_begun(store: Store) -> bool:
     """Return whether a gather has begun a cube there, and not finished it."""
     try:
-        return is_unfinished(bytes(obstore.get(store, ROOT_KEY).bytes()))
-    except (BaseError, OSError):
+        return is_unfinished(json.loads(bytes(obstore.get(store, ROOT_KEY).bytes())))
+    except (BaseError, OSError, *DAMAGED_JSON):
         return False
 
 

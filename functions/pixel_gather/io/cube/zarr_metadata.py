@@ -269,19 +269,19 @@ def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return gather
 
 
-def is_of_chips(content: bytes) -> bool:
-    """Return whether the content of a group's ``zarr.json`` says that the cube holds chips."""
+def is_of_chips(root: Any) -> bool:
+    """Return whether a group's ``zarr.json`` says that the cube holds chips."""
     try:
-        return "windows" in gather_of(json.loads(content)["attributes"]).get("request", {})
+        return "windows" in gather_of(root["attributes"]).get("request", {})
     except (ValueError, KeyError, TypeError, AttributeError):  # no gather has written it
         return False
 
 
-def is_unfinished(content: bytes) -> bool:
-    """Return whether the content of a group's ``zarr.json`` says that a gather has not finished the cube."""
+def is_unfinished(root: Any) -> bool:
+    """Return whether a group's ``zarr.json`` says that a gather has not finished the cube."""
     try:
-        return not json.loads(content)["attributes"]["complete"]
-    except (ValueError, KeyError, TypeError):  # no gather has written it
+        return not root["attributes"]["complete"]
+    except (KeyError, TypeError):  # no gather has written it
         return False
 
 
