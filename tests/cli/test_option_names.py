@@ -30,7 +30,7 @@ _WRONG = {
     "run --prefix . --regex ( --tile centre --to x": "--regex: this is not a regular expression",
     "run --items missing.json --assets red --point 1,2 --to x": "--items: the catalog cannot be read",
     "run --catalog a --assets red --datetime x --point 1,2 --to x": "--datetime: 'x' is no time",
-    "index list.txt --to list.txt": "--to: it is the list itself",
+    "index list.txt --to list.txt": "--to: a header index is a Parquet file",
     "rank list.txt --by ''": "--by: write what to rank by",
     "rank list.txt --by b1 --bbox 500,1,2,3": "--bbox: west is 500",
     "ls missing": "PREFIX: there is no folder",

@@ -189,21 +189,29 @@ def test_index_tells_what_failed_and_leaves_out_what_gdal_reads(folder: Path, tm
     assert [href.rpartition("/")[2] for href, _ in entries] == [FILES[0].name]
 
 
-@pytest.mark.parametrize("name", ["list.txt", "./list.txt", "a.tif", "folder", "folder/"])
+@pytest.mark.parametrize("name", ["names", "./names", "image", "folder", "folder/"])
 def test_index_replaces_no_other_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Lists and sources are never overwritten. A folder is refused before anything is opened."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    Path("list.txt").write_text(f"{folder / FILES[0].name}\n")
-    shutil.copy(FILES[0], "a.tif")
+    Path("names").write_text(f"{folder / FILES[0].name}\n")
+    shutil.copy(FILES[0], "image")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     with pytest.raises(RequestError, match=r"^to: "):
-        index("list.txt", to=name, on_progress=lambda _: pytest.fail("a source was opened"))
+        index("names", to=name, on_progress=lambda _: pytest.fail("a source was opened"))
 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_name_of_another_format_is_refused(folder: Path, tmp_path: Path) -> None:
+    """An index is Parquet, which nobody would look for in a CSV file."""
+    with pytest.raises(RequestError, match=r"^to: a header index is a Parquet file; write headers\.parquet$"):
+        index([str(folder / FILES[0].name)], to=tmp_path / "headers.csv")
+
+    assert [*tmp_path.iterdir()] == [folder]
 
 
 def test_index_replaces_an_earlier_one(folder: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pixel_gather.core.errors import DAMAGED_JSON, RequestError, StoreError
@@ -22,6 +22,11 @@ from pixel_gather.io.store.object_store import Store, open_place, open_to_read, 
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _BY_XARRAY: Final = ", or open it by xarray.open_zarr with fsspec and aiohttp"
+_OTHER_SUFFIXES: Final = frozenset(
+    {".csv", ".geojson", ".json", ".jsonl", ".ndjson", ".tif", ".txt", ".zarr"}
+)
+"""A Parquet file of such a name would be taken for something else."""
+
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 
 
@@ -44,6 +49,15 @@ def check_place(to: str | os.PathLike[str], *, field: str = "to", is_read: bool 
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field=field) from error
+
+
+def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
+    """Return the href of a Parquet file that is written. The error for another suffix says what it is."""
+    place = check_place(to)
+    name = PurePosixPath(place)
+    if name.suffix.lower() in _OTHER_SUFFIXES:
+        raise RequestError(f"{what} is a Parquet file; write {name.stem}.parquet", field="to")
+    return place
 
 
 def href_here(place: str | os.PathLike[str], field: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from inspect import signature
-from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
 import msgspec
@@ -35,7 +34,7 @@ from pixel_gather.features.catalog.catalog_writer import (
 )
 from pixel_gather.features.catalog.search import items_of_api
 from pixel_gather.in_process.job import Job, listed, opened_job
-from pixel_gather.in_process.places import check_place, href_here, show_place
+from pixel_gather.in_process.places import check_parquet_place, check_place, href_here, show_place
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
@@ -53,10 +52,6 @@ from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _N_AT_A_TIME: Final = 1000
-_OTHER_SUFFIXES: Final = frozenset(
-    {".csv", ".geojson", ".json", ".jsonl", ".ndjson", ".tif", ".txt", ".zarr"}
-)
-"""A catalog of such a name would be taken for something else."""
 
 type SceneKind = Literal["items", "stac", "cmr", "items_file", "sentinel2_index", "sources"]
 """What scenes of a catalog are made from."""
@@ -353,10 +348,7 @@ def _as_text(origin: Origin) -> bytes:
 
 
 def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
-    folder, key = folder_and_key(check_place(to))
-    name = PurePosixPath(key)
-    if name.suffix.lower() in _OTHER_SUFFIXES:
-        raise RequestError(f"a catalog is a Parquet file; write {name.stem}.parquet", field="to")
+    folder, key = folder_and_key(check_parquet_place(to, what="a catalog"))
     return open_place(folder, settings.stores), key
 
 

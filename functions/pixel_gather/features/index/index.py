@@ -20,7 +20,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.index.read_headers import IndexedSource, index_sources
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import listed, opened_job
-from pixel_gather.in_process.places import check_place, show_place
+from pixel_gather.in_process.places import check_parquet_place, check_place, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
@@ -94,7 +94,7 @@ async def index_async(
     """Make a header index of a list; see `index`."""
     if overview is not None and overview < 0:
         raise RequestError(f"it is {overview}; write a whole number from 0", field="overview")
-    place = check_place(to)
+    place = check_parquet_place(to, what="a header index")
     folder, name = folder_and_key(place)
     settings = settings or Settings()
     started = time.perf_counter()
