@@ -723,7 +723,7 @@ def test_sources_below_yields_checked_sources() -> None:
 @pytest.mark.parametrize(
     ("prefix", "asked", "says"),
     [
-        ("", {}, "prefix is empty"),
+        ("", {}, "prefix: the prefix is empty"),
         ("/no/such/folder", {}, "there is no folder"),
         (
             __file__,
@@ -731,8 +731,8 @@ def test_sources_below_yields_checked_sources() -> None:
             "test_source_list.py is a file: name the folder that it lies in. If it is a list, run ",
         ),
         ("ftp://b/x", {}, "ftp:// is not read"),
-        ("https://h.org/x/", {}, "web servers cannot be listed"),
-        ("s3://bucket/x", {"regex": "("}, "not a regular expression"),
+        ("https://h.org/x/", {}, "prefix: web servers cannot be listed"),
+        ("s3://bucket/x", {"regex": "("}, "regex: this is not a regular expression"),
         ("s3://bucket/x", {"glob": "*.{tif,jp2}"}, "glob: braces are no wildcard: give a regex"),
         ("s3://bucket/x", {"regex": "(" * 480 + "a" + ")" * 480}, "too many parentheses inside one another"),
         ("s3://bucket/x", {"regex": "a" * 1001}, "longer than 1000"),
@@ -741,10 +741,20 @@ def test_sources_below_yields_checked_sources() -> None:
 )
 def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
     """A wrong prefix or pattern is refused before anything is listed."""
-    with pytest.raises(RequestError, match="sources") as caught:
+    with pytest.raises(RequestError, match=r"^(prefix|glob|regex): ") as caught:
         list(list_objects(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
 
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "asked", "field"),
+    [("/no/such/folder", {}, "prefix"), ("s3://bucket/x", {"regex": "("}, "regex")],
+)
+def test_sources_below_names_the_field_of_a_request(prefix: str, asked: dict[str, Any], field: str) -> None:
+    """A request has it within its sources, and the command of a listing has not."""
+    with pytest.raises(RequestError, match=rf"^sources\.{field}: "):
+        list(sources_below(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket).sources)
 
 
 @pytest.mark.parametrize(

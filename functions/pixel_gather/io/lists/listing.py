@@ -90,8 +90,8 @@ def list_objects(
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
-    below_matches = compile_pattern(_as_regex(glob), "sources.glob") if glob else None
-    whole_matches = None if regex is None else compile_pattern(regex, "sources.regex")
+    below_matches = compile_pattern(_as_regex(glob), "glob") if glob else None
+    whole_matches = None if regex is None else compile_pattern(regex, "regex")
     literal = _WILDCARD.split(glob, maxsplit=1)[0] if glob else ""
     below, _, _ = literal.rpartition("/")
     start = f"{folder}/{below}" if below and ".." not in below else folder
@@ -103,22 +103,20 @@ def list_objects(
         check()
         relative = f"{below}/{item.path}" if start != folder else item.path
         is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
-        if is_folder_marker or (below_matches and search(below_matches, relative, "sources.glob") is None):
+        if is_folder_marker or (below_matches and search(below_matches, relative, "glob") is None):
             continue
         href = _file_href(f"/{path}/{item.path}") if is_local else f"{folder}/{relative}"
-        if whole_matches is None or search(whole_matches, href, "sources.regex") is not None:
+        if whole_matches is None or search(whole_matches, href, "regex") is not None:
             yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
 
 
 def _check_folder(prefix: str, policy: HrefPolicy) -> str:
     """Return the folder's href without a closing slash."""
     if not prefix:
-        raise RequestError("the prefix is empty; write s3://bucket/folder/", field="sources.prefix")
-    href = checked_href(prefix, "sources.prefix", policy=policy, check=check_folder)
+        raise RequestError("the prefix is empty; write s3://bucket/folder/", field="prefix")
+    href = checked_href(prefix, "prefix", policy=policy, check=check_folder)
     if href.startswith(("http:", "https:")):
-        raise RequestError(
-            f"web servers cannot be listed; write {bucket_address(href)}", field="sources.prefix"
-        )
+        raise RequestError(f"web servers cannot be listed; write {bucket_address(href)}", field="prefix")
     return href
 
 
@@ -126,16 +124,14 @@ def _file_href(path: str) -> str:
     try:
         return check_href(path, policy=IN_PROCESS)
     except ValueError as error:
-        raise RequestError(
-            f"a file below it cannot be named: {error} ({path!r})", field="sources.prefix"
-        ) from error
+        raise RequestError(f"a file below it cannot be named: {error} ({path!r})", field="prefix") from error
 
 
 def _as_regex(glob: str) -> str:
     if _ALTERNATIVES.search(glob):
         raise RequestError(
             r"braces are no wildcard: give a regex, which may name alternatives, such as \.(tif|jp2)$",
-            field="sources.glob",
+            field="glob",
         )
     return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
 
@@ -194,7 +190,7 @@ def _list_store(
             attempt += 1
             _, reason, tries = classify_store_error(error)
             if attempt > min(tries, settings.max_retries):
-                raise RequestError(f"{start}/ cannot be listed: {reason}", field="sources.prefix") from error
+                raise RequestError(f"{start}/ cannot be listed: {reason}", field="prefix") from error
             time.sleep(min(settings.first_backoff_s * 2 ** (attempt - 1), 5.0))
         else:
             return
@@ -206,10 +202,10 @@ def _walk(folder: str) -> Iterator[_Found]:
         raise RequestError(
             f"{folder} is a file: name the folder that it lies in. If it is a list, run and plan take it by "
             "--sources",
-            field="sources.prefix",
+            field="prefix",
         )
     if not Path(folder).is_dir():
-        raise RequestError(f"there is no folder {folder}", field="sources.prefix")
+        raise RequestError(f"there is no folder {folder}", field="prefix")
     above = (parent.stat() for parent in Path(folder).resolve().parents)
     yield from _walk_below(folder, "", frozenset((parent.st_dev, parent.st_ino) for parent in above))
 
@@ -221,7 +217,7 @@ def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> 
             # S3 compares the slash behind a folder's name, too
             names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
     except OSError as error:
-        raise RequestError(f"{folder} cannot be listed: {error.strerror}", field="sources.prefix") from error
+        raise RequestError(f"{folder} cannot be listed: {error.strerror}", field="prefix") from error
     if (own.st_dev, own.st_ino) in above:
         return
     above |= {(own.st_dev, own.st_ino)}

@@ -222,8 +222,11 @@ def sources_below(
     )
 
     def each() -> Iterator[Source]:
-        for item in listed:
-            yield Source(href=checked_href(item.href, "sources.prefix", policy=policy))
+        try:
+            for item in listed:
+                yield Source(href=checked_href(item.href, "prefix", policy=policy))
+        except RequestError as error:
+            raise RequestError(error.message, field=f"sources.{error.field}") from error
 
     nothing = (
         f"nothing below {prefix} matches; a prefix is a whole folder, and ** stands for folders below it"
