@@ -56,8 +56,8 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
         try:
             return command(**values)
         except RequestError as error:
-            context, is_missing = click.get_current_context(), error.message.startswith("is needed")
-            names = _names_of(error.field, context, is_missing=is_missing) or [error.field]
+            context = click.get_current_context()
+            names = _names_of(error.field, context, is_missing=error.is_missing) or [error.field]
             also_wrong: dict[str, str] = {}
             for field, what in error.also_wrong.items():
                 for name in _names_of(field, context, is_missing=True) or [field]:

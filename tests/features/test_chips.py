@@ -494,7 +494,7 @@ def test_a_wrong_table_is_refused_by_its_field(tmp_path: Path, content: str, mes
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"window": "centre"}, "windows does not go with window"),
+        ({"window": "centre"}, "^windows: windows does not go with window"),
         ({"grid": "same"}, "windows does not go with grid"),
         ({"output": {"codec": "source"}}, "windows does not go with output.codec: source"),
         ({"output": {"archive": "all"}}, "windows does not go with output.archive"),

@@ -34,7 +34,10 @@ def test_an_append_has_another_execution_than_its_cube_and_one_each_day() -> Non
     ("given", "field"),
     [
         ({"output": {"name": "a", "append_to": "b"}}, "output"),
-        ({"duplicates": "again"}, "request"),
+        ({"duplicates": "again"}, "duplicates"),
+        ({"failed_rows": "keep"}, "failed_rows"),
+        ({"windows": {"table": "chips.csv", "size": [4, 4]}}, "windows"),
+        ({"overview": "auto"}, "overview"),
         ({"duplicates": "twice", "output": {"append_to": "b"}}, "duplicates"),
     ],
 )

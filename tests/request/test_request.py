@@ -281,7 +281,7 @@ MISTAKES = [
     Mistake(
         "two windows",
         PLAIN | {"grid": EXACT},
-        "request",
+        "window",
         r"grid.shape and grid.transform \(--like\) say the window; leave window out",
     ),
     Mistake(
@@ -293,7 +293,7 @@ MISTAKES = [
     Mistake(
         "tiles on a grid",
         PLAIN | {"grid": {"resolution": 10}, "output": {"codec": "source"}},
-        "request",
+        "grid",
         "codec source keeps tiles as they are, so they get no other grid: leave grid out",
     ),
     Mistake(
@@ -435,7 +435,7 @@ MISTAKES = [
         "crs alone", PLAIN | {"window": {"tile": [0, 0], "crs": "x"}}, "window", "for bbox and point only"
     ),
     Mistake("band 0", PLAIN | {"bands": [0]}, "bands", "it is 0; the least is 1"),
-    Mistake("a band twice", PLAIN | {"bands": [1, 1]}, "request", "twice"),
+    Mistake("a band twice", PLAIN | {"bands": [1, 1]}, "bands", "twice"),
     Mistake("unknown codec", PLAIN | {"output": {"codec": "gzip"}}, "output.codec", "blosc-lz4"),
     Mistake("zfp alone", PLAIN | {"output": {"codec": "zfp"}}, "output", "with codec zfp"),
     Mistake("tolerance alone", PLAIN | {"output": {"zfp_tolerance": 0}}, "output", "with codec zfp"),

@@ -90,7 +90,14 @@ class RequestError(GatherError, ValueError):
 
     code = "request_error"
 
-    def __init__(self, message: str, *, field: str, also_wrong: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str,
+        also_wrong: Mapping[str, str] | None = None,
+        is_missing: bool = False,
+    ) -> None:
         """Say what is wrong.
 
         Args:
@@ -98,11 +105,13 @@ class RequestError(GatherError, ValueError):
             field: Where the mistake is: a dotted field of the request, or ``LIST line N``.
             also_wrong: What is wrong with other fields; nothing where that is not said. The message names
                 the first three.
+            is_missing: Whether nothing was given for the field, and something is needed.
         """
         super().__init__(f"{field}: {message}{_in_few_words(also_wrong or {})}")
         self.field = field
         self.message = message
         self.also_wrong = dict(also_wrong or {})
+        self.is_missing = is_missing
 
 
 def _in_few_words(also_wrong: Mapping[str, str]) -> str:

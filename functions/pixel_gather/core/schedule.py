@@ -247,7 +247,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         names = ("schedule", "every", "request")
         for name in (*names, "tick"):
             if not isinstance(event.get(name), Mapping if name == "request" else str):
-                raise RequestError("is needed", field=name)
+                raise RequestError("is needed", field=name, is_missing=True)
         name, every, request = (event[name] for name in names)
         return cls(
             name=name,

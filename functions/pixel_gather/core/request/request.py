@@ -10,7 +10,6 @@ from math import inf
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
@@ -19,7 +18,7 @@ from pixel_gather.core.request.grid_request import GridRequest
 from pixel_gather.core.request.mask_request import MaskRequest
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.reduce_request import ReduceRequest
-from pixel_gather.core.request.request_error import NO_WINDOW, request_error
+from pixel_gather.core.request.request_error import missing, mistake_in, request_error
 from pixel_gather.core.request.request_part import RequestPart, may_be_path
 from pixel_gather.core.request.sources import ITEM_KINDS, SOURCE_KINDS, Sources
 from pixel_gather.core.request.web_address import without_query
@@ -166,9 +165,12 @@ class GatherRequest(RequestPart):
     def _window_or_windows(self) -> Self:
         box = None if self.common_grid is None else self.common_grid.box()
         if box is not None and self.window is not None:
-            raise ValueError("grid.shape and grid.transform (--like) say the window; leave window out")
+            raise mistake_in(
+                "window", "grid.shape and grid.transform (--like) say the window; leave window out"
+            )
         if box is None and self.window is None and self.windows is None:
-            raise PydanticCustomError(NO_WINDOW, "is needed")
+            options = ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
+            raise missing("window", f"give one of {options}; or windows (--windows)")
         if self.windows is None:
             return self
         output = self.output
@@ -185,33 +187,41 @@ class GatherRequest(RequestPart):
             "output.sharding": not self.output.sharding,
         }
         if wrong := next((name for name, is_given in one_window_only.items() if is_given), None):
-            raise ValueError(f"windows does not go with {wrong}; leave one of them out")
+            raise mistake_in("windows", f"windows does not go with {wrong}; leave one of them out")
         return self
 
     @model_validator(mode="after")
     def _bands_differ(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
-            raise ValueError("a band is named twice; name each band once")
+            raise mistake_in("bands", "a band is named twice; name each band once")
         return self
 
     @model_validator(mode="after")
     def _duplicates_go_with_append(self) -> Self:
         if self.duplicates != "skip" and self.output.append_to is None:
-            raise ValueError("duplicates is for appends only; give output.append_to, or leave duplicates out")
+            raise mistake_in(
+                "duplicates", "duplicates is for appends only; give output.append_to, or leave duplicates out"
+            )
         if self.failed_rows != "retry" and self.output.append_to is None:
-            raise ValueError("failed_rows is for appends only; give output.append_to, or leave it out")
+            raise mistake_in(
+                "failed_rows", "failed_rows is for appends only; give output.append_to, or leave it out"
+            )
         return self
 
     @model_validator(mode="after")
     def _stored_tiles_stay(self) -> Self:
         if self.common_grid is not None and self.passes_through:
-            raise ValueError(
-                "codec source keeps tiles as they are, so they get no other grid: leave grid out"
+            raise mistake_in(
+                "grid", "codec source keeps tiles as they are, so they get no other grid: leave grid out"
             )
         if self.mask is not None and self.passes_through:
-            raise ValueError("codec source keeps tiles as they are, so no pixel is hidden: leave mask out")
+            raise mistake_in(
+                "mask", "codec source keeps tiles as they are, so no pixel is hidden: leave mask out"
+            )
         if self.values != "raw" and self.passes_through:
-            raise ValueError("codec source keeps tiles as they are, so values stay raw: leave values out")
+            raise mistake_in(
+                "values", "codec source keeps tiles as they are, so values stay raw: leave values out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -222,15 +232,19 @@ class GatherRequest(RequestPart):
             "index": self.index is not None,
         }
         if self.reduce is not None and (name := next((each for each, given in wrong.items() if given), None)):
-            raise ValueError(f"reduce does not go with {name}; leave one of them out")
+            raise mistake_in("reduce", f"reduce does not go with {name}; leave one of them out")
         return self
 
     @model_validator(mode="after")
     def _overviews_fit_a_grid(self) -> Self:
         if self.overview == "auto" and self.common_grid is None:
-            raise ValueError("overview auto chooses by the grid that all sources get; give grid, or a number")
+            raise mistake_in(
+                "overview", "overview auto chooses by the grid that all sources get; give grid, or a number"
+            )
         if self.overview == "auto" and self.index is not None:
-            raise ValueError("overview auto does not go with index, which is of one overview; leave one out")
+            raise mistake_in(
+                "overview", "overview auto does not go with index, which is of one overview; leave one out"
+            )
         return self
 
     @property

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.window_request import WINDOW_KINDS
 from pixel_gather.core.request.wrong_values import in_words
 
 _PARTS_OF_WINDOW: Final = {
@@ -14,8 +14,9 @@ _PARTS_OF_WINDOW: Final = {
     "bbox": ("west", "south", "east", "north"),
     "size": ("width", "height"),
 }
-NO_WINDOW: Final = "no_window"
-"""Kind of the mistake that a request says no window."""
+_OF_FIELD: Final = "of_field"
+_MISSING: Final = ("missing", "field_missing")
+"""Kinds of mistakes: pydantic's and ours."""
 
 _MOST_MISTAKES: Final = 1000
 _MOST_EXPLAINED: Final = 20
@@ -23,6 +24,16 @@ _LONGEST_NAME: Final = 100
 _NO_FIELD: Final = "there is no such field"
 _LIKE: Final = 0.75
 """Likeness by difflib: a letter or two are wrong, such as sise for size."""
+
+
+def mistake_in(field: str, message: str) -> PydanticCustomError:
+    """Return the mistake that a validator of a whole object finds in one of its fields."""
+    return PydanticCustomError(_OF_FIELD, "{message}", {"field": field, "message": message})
+
+
+def missing(field: str, instead: str) -> PydanticCustomError:
+    """Return the mistake that a field is needed, because nothing else was given instead of it."""
+    return PydanticCustomError(_MISSING[1], "is needed: {instead}", {"field": field, "instead": instead})
 
 
 def request_error(error: ValidationError, *, model: type[BaseModel], within: str = "") -> RequestError:
@@ -50,7 +61,7 @@ def request_error(error: ValidationError, *, model: type[BaseModel], within: str
     if first["type"] == "extra_forbidden":
         takes = f"; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1], model)}"
         message = _NO_FIELD + (_likely(path, model) or takes)
-    return RequestError(message, field=field, also_wrong=also_wrong)
+    return RequestError(message, field=field, also_wrong=also_wrong, is_missing=first["type"] in _MISSING)
 
 
 class _Mistakes:
@@ -75,10 +86,8 @@ class _Mistakes:
         message = in_words([first, *(problems[n] for n in of_field if paths[n] == path)])
         others = [n for n, each in enumerate(paths) if n not in of_field and each != path[: len(each)]]
         self.problems, self.paths = [problems[n] for n in others], [paths[n] for n in others]
-        if first["type"] == NO_WINDOW:
-            path = ["window"]
-            message += ": give one of " + ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
-            message += "; or windows (--windows)"
+        if first["type"] in (_OF_FIELD, _MISSING[1]):
+            path = [*path, first["ctx"]["field"]]
         if path[:1] in (["window"], ["windows"]) and (names := _PARTS_OF_WINDOW.get(".".join(path[1:-1]))):
             path, part = path[:-1], names[int(path[-1])]
             message = f"{path[-1]} is [{', '.join(names)}]: {part} {message.removeprefix('it ')}"
