@@ -218,7 +218,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
     if len(parts) == 1:
         return parts[0]
     failed = next((part for part in parts if part.status is not Status.OK), None)
-    if failed is None and len({part.etag for part in parts}) > 1:
+    if is_replaced(parts):
         failed = replace(parts[0], status=Status.CHANGED, reason=REPLACED)
     first = failed or parts[0]
     return replace(
@@ -240,6 +240,11 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
             for strips in zip(*(part.bands for part in parts), strict=True)
         ],
     )
+
+
+def is_replaced(parts: Sequence[Outcome]) -> bool:
+    """Return whether all strips of a source's window were read, and not all of one version of its object."""
+    return all(part.status is Status.OK for part in parts) and len({part.etag for part in parts}) > 1
 
 
 def strip_digests(digest: str) -> list[str]:

@@ -1,12 +1,12 @@
 """Hide the pixels of a row that its mask says do not count. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import REPLACED, Outcome, merged
+from pixel_gather.core.model.outcome import REPLACED, Outcome, is_replaced, merged
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
@@ -100,7 +100,7 @@ def merge_strips(
     status, problem = Status.UNMASKED, None
     if mask is not None and slot is not None:
         problem = _problem(mask, outcomes[slot], row)
-    elif any(each.reason == REPLACED for scene in outcomes[0].members for each in scene):
+    elif any(is_replaced(of_source) for of_source in _strips_of_members(parts[0])):
         status, problem = Status.CHANGED, f"one of its sources was {REPLACED}"
     if problem is None:
         return outcomes
@@ -109,6 +109,12 @@ def merge_strips(
             first = replace(first, status=status, reason=problem)  # noqa: PLW2901 # it fails first
             outcomes[index] = merged([first, *others], y_starts=y_starts)
     return outcomes
+
+
+def _strips_of_members(of_row: Sequence[Outcome]) -> Iterator[tuple[Outcome, ...]]:
+    """Yield the strips' outcomes of each source of a row that was reduced."""
+    for of_scene in zip(*(strip.members for strip in of_row), strict=True):
+        yield from zip(*of_scene, strict=True)
 
 
 def _problem(mask: PixelMask, of_mask: Outcome, row: CubeRow) -> str | None:
