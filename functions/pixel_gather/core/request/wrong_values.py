@@ -22,33 +22,43 @@ def _least_items(context: _Context) -> str:
 
 def _pattern(context: _Context) -> str:
     if "://" in context["pattern"]:
-        return "write a bucket or host, such as s3://bucket or https://host"
-    return "write letters, digits, hyphens or underscores, at most 60, the first a letter or a digit"
+        return "a bucket or host, such as s3://bucket or https://host"
+    return "letters, digits, hyphens or underscores, at most 60, the first a letter or a digit"
 
 
-_SENTENCES: Final[Mapping[str, _Sentence]] = {
+_ALONE: Final[Mapping[str, _Sentence]] = {
     "missing": lambda _: "is needed",
     "too_short": _least_items,
     "too_long": lambda context: f"give {context['max_length']} values",
     "string_too_short": lambda _: "it is empty",
     "string_too_long": lambda context: f"it is longer than {context['max_length']:,} characters",
     "string_unicode": lambda _: HALF_A_CHARACTER,
-    "string_pattern_mismatch": _pattern,
-    "literal_error": lambda context: f"write {context['expected']}",
-    "finite_number": lambda _: "write a finite number",
-    "greater_than": lambda context: f"write more than {context['gt']:,.15g}",
+}
+"""Messages that do not show the value."""
+
+_BOUNDS: Final[Mapping[str, _Sentence]] = {
     "greater_than_equal": lambda context: f"the least is {context['ge']:,.15g}",
     "less_than_equal": lambda context: f"the most is {context['le']:,.15g}",
 }
+_TO_WRITE: Final[Mapping[str, _Sentence]] = {
+    "string_pattern_mismatch": _pattern,
+    "literal_error": lambda context: str(context["expected"]),
+    "finite_number": lambda _: "a finite number",
+    "greater_than": lambda context: f"more than {context['gt']:,.15g}",
+}
+"""What may be written instead, by the kind of the mistake."""
+
 _KINDS: Final = (
-    ("int_", "write a whole number"),
-    ("float_", "write a number"),
-    ("bool_", "write true or false"),
-    ("string_type", "write text"),
-    ("tuple_type", "write a list"),
-    ("model_", "write an object"),
-    ("dict_", "write an object"),
+    ("int_", "a whole number"),
+    ("float_", "a number"),
+    ("bool_", "true or false"),
+    ("string_type", "text"),
+    ("tuple_type", "a list"),
+    ("model_", "an object"),
+    ("dict_", "an object"),
 )
+"""The same, by the beginning of the kind."""
+
 _BOX: Final = "[11.3, 46.4, 11.4, 46.5]"
 LISTS: Final[Mapping[str, str]] = {
     "anchor": "[0, 0]",
@@ -92,19 +102,8 @@ OBJECTS: Final[Mapping[str, str]] = {
     "windows": "{table: chips.csv, size: [256, 256]}",
 }
 """The same for objects."""
-_WRITE: Final = "write "
 _AFTER_NUMBERS: Final = ("literal_", "model_", "dict_")
 """Kinds of mistakes whose advice comes last: a word or an object may stand for a number."""
-
-_SAY_THEMSELVES: Final = (
-    "missing",
-    "too_short",
-    "too_long",
-    "string_too_short",
-    "string_too_long",
-    "string_unicode",
-)
-"""Mistakes whose message does not show the value."""
 
 
 def in_words(problems: Sequence[Mapping[str, Any]]) -> str:
@@ -115,24 +114,26 @@ def in_words(problems: Sequence[Mapping[str, Any]]) -> str:
             what is wrong. Each other one only adds another thing that may be written.
     """
     first = problems[0]
-    said = _advise(first)
-    if said is None:  # messages of our own validators
+    kind, context = first["type"], first.get("ctx", {})
+    if kind in _ALONE:
+        return _ALONE[kind](context)
+    if kind in _BOUNDS:
+        said = _BOUNDS[kind](context)
+    elif _to_write(first) is None:  # messages of our own validators
         return str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] in _SAY_THEMSELVES:
-        return said
-    if said.startswith(_WRITE):
+    else:
         numbers_first = sorted(problems, key=lambda each: each["type"].startswith(_AFTER_NUMBERS))
-        advice = [each for each in map(_advise, numbers_first) if each and each.startswith(_WRITE)]
-        said = _WRITE + ", or ".join(dict.fromkeys(each.removeprefix(_WRITE) for each in advice))
+        said = f"write {', or '.join(dict.fromkeys(filter(None, map(_to_write, numbers_first))))}"
     return f"it is {show_value(first['input'])}; {said}"
 
 
-def _advise(problem: Mapping[str, Any]) -> str | None:
+def _to_write(problem: Mapping[str, Any]) -> str | None:
+    """Return what may be written instead of a wrong value; None if its kind does not say so."""
     kind = problem["type"]
-    if sentence := _SENTENCES.get(kind):
+    if sentence := _TO_WRITE.get(kind):
         return sentence(problem.get("ctx", {}))
     words = next((words for start, words in _KINDS if kind.startswith(start)), None)
-    examples = {"write a list": LISTS, "write an object": OBJECTS}.get(words or "", {})
+    examples = {"a list": LISTS, "an object": OBJECTS}.get(words or "", {})
     # the last part may be a branch of the type
     field = next((part for part in reversed(problem["loc"][-2:]) if part in examples), None)
     return words if field is None else f"{words}, such as {examples[field]}"
