@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,24 @@ def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> N
         Settings(concurrency=number)
     with pytest.raises(RequestError, match=r"^settings\.header_nbytes: "):
         Settings(header_nbytes=number)
+
+
+@pytest.mark.parametrize(
+    ("made", "field"),
+    [
+        (lambda: Settings(source_timeout_s=-1), "settings.source_timeout_s"),
+        (lambda: Settings(max_task_nbytes=0), "settings.max_task_nbytes"),
+        (lambda: Settings(shared_tiles_nbytes=-1), "settings.shared_tiles_nbytes"),
+        (lambda: StoreSettings(request_timeout_s=-30.0), "stores.request_timeout_s"),
+        (lambda: StoreSettings(write_timeout_s=0), "stores.write_timeout_s"),
+        (lambda: StoreSettings(stall_timeout_s=float("nan")), "stores.stall_timeout_s"),
+        (lambda: StoreSettings(max_retries=-1), "stores.max_retries"),
+    ],
+)
+def test_settings_below_their_least_are_refused(made: Callable[[], object], field: str) -> None:
+    """With a negative time limit every source failed, and the message blamed the store."""
+    with pytest.raises(RequestError, match=rf"^{field}: it is .*, not a number (above|from) 0$"):
+        made()
 
 
 @pytest.mark.long

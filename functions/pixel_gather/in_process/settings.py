@@ -8,7 +8,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate import worker_limits
 from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
-from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.io.store.store_settings import StoreSettings, refuse_low
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are not positive integers."""
+        """Refuse numbers that are too low."""
+        refuse_low(
+            self,
+            above_0=("source_timeout_s", "max_task_nbytes"),
+            from_0=("shared_tiles_nbytes",),
+            within="settings",
+        )
         for name in ("concurrency", "header_nbytes"):
             number = getattr(self, name)
             if number is not None and not (isinstance(number, int) and number > 0):

@@ -1,10 +1,22 @@
 """How object stores are reached: where, by whose rights, how long, and how often again."""
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.io.store.hedge_policy import HedgeSettings
 from pixel_gather.io.store.signing import Signing
+
+_TIME_LIMITS: Final = (
+    "connect_timeout_s",
+    "first_byte_timeout_s",
+    "stall_timeout_s",
+    "request_timeout_s",
+    "write_timeout_s",
+)
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
@@ -46,3 +58,23 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
     first_backoff_s: float = 0.1
     """Upper bound of the first random pause. It doubles at each retry, up to 5 s."""
+
+    def __post_init__(self) -> None:
+        """Refuse times and numbers of retries below 0, and time limits of 0."""
+        refuse_low(self, above_0=_TIME_LIMITS, from_0=("max_retries", "first_backoff_s"), within="stores")
+
+
+def refuse_low(settings: Struct, *, above_0: Sequence[str], from_0: Sequence[str], within: str) -> None:
+    """Refuse numbers that are too low, and NaN. Values of another type are refused where they are given.
+
+    Args:
+        settings: The settings.
+        above_0: Names of those that must be more than 0.
+        from_0: Names of those that may be 0.
+        within: What an error calls the settings.
+    """
+    for name in (*above_0, *from_0):
+        value = getattr(settings, name)
+        if isinstance(value, int | float) and not (value > 0 or (value == 0 and name in from_0)):
+            least = "a number from 0" if name in from_0 else "a number above 0"
+            raise RequestError(f"it is {value!r}, not {least}", field=f"{within}.{name}")
