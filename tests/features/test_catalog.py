@@ -372,4 +372,7 @@ def test_neither_all_scenes_nor_any_are_removed_by_mistake(tmp_path: Path) -> No
         remove_scenes(to=place, search={"datetime": "2024"})
     with pytest.raises(StoreError, match="there is no catalog"):
         remove_scenes(to=tmp_path / "nosuch.parquet", search={"ids": ["a"]})
+    (tmp_path / "list.csv").write_text("href\na.tif\n")
+    with pytest.raises(StoreError, match=r"list\.csv is no catalog, as list\S* is not beside it; make one "):
+        search(catalog=tmp_path / "list.csv")
     assert ids(place) == ALL_GOOD

@@ -282,9 +282,11 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
         nbytes = answer.meta["size"]
         header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
     except FileNotFoundError as error:
-        raise MissingCatalogError(
-            f"there is no catalog at {place}; make one with pixel-gather catalog"
-        ) from error
+        said = f"there is no catalog at {place}"
+        with suppress(obstore.exceptions.BaseError, OSError):
+            await obstore.head_async(store, key)
+            said = f"{place} is no catalog, as {name.rpartition('/')[2]} is not beside it"
+        raise MissingCatalogError(f"{said}; make one with pixel-gather catalog") from error
     except (obstore.exceptions.BaseError, OSError) as error:
         raise _in_words(name, error) from error
     content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
