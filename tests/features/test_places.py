@@ -114,6 +114,27 @@ def test_a_path_in_a_cube_is_not_the_cube(call: Callable[[Any], Any], inside: st
         call(cube / inside)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda to: pixel_gather.gather(_REQUEST, to=to),
+        lambda to: pixel_gather.make_virtual(_REQUEST, to=to),
+        lambda to: pixel_gather.join(["a.zarr"], to=to),
+        lambda to: pixel_gather.join(["a.zarr"], to=to, mode="copy"),
+    ],
+)
+def test_no_cube_is_written_into_the_folder_of_another(call: Callable[[Any], Any], cube: Path) -> None:
+    """Its files would be taken for those of the other cube."""
+    before = sorted(cube.rglob("*"))
+    for inside in ("new.zarr", "band_1/new.zarr"):
+        with pytest.raises(
+            RequestError, match=rf"^to: {cube / inside} lies in the cube {cube}: choose a place outside of it"
+        ):
+            call(cube / inside)
+
+    assert sorted(cube.rglob("*")) == before
+
+
 def test_a_cube_may_lie_in_another_ones_folder(cube: Path, tmp_path: Path) -> None:
     """Nobody should put it there, but it is one."""
     outer = shutil.copytree(cube, tmp_path / "outer.zarr")

@@ -101,7 +101,19 @@ def open_existing(
     return (open_place if to_write else open_to_read)(href, stores or StoreSettings()), place
 
 
-def refuse_within_cube(place: Path, *, field: str) -> None:
+def check_new_place(to: str | os.PathLike[str]) -> str:
+    """Return the href of a folder where a cube is written. A cube's own folder is no place for a new one.
+
+    In a bucket, nobody looks at the folders above.
+    """
+    href = check_place(to)
+    place = show_place(href)
+    if "://" not in place:
+        refuse_within_cube(Path(place), field="to", instead="choose a place outside of it")
+    return href
+
+
+def refuse_within_cube(place: Path, *, field: str, instead: str = "name the cube itself") -> None:
     """Refuse a local path inside a cube, such as the folder of an array. The error names the cube.
 
     A path that is a group itself is not refused: a cube may lie in the folder of another one.
@@ -115,7 +127,7 @@ def refuse_within_cube(place: Path, *, field: str) -> None:
         kind = _metadata(place).get("node_type")
         if kind != "group":
             what = f"is an array in the cube {folder}" if kind == "array" else f"lies in the cube {folder}"
-            raise RequestError(f"{place} {what}: name the cube itself", field=field)
+            raise RequestError(f"{place} {what}: {instead}", field=field)
 
 
 def _metadata(folder: Path) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
 from pixel_gather.in_process.cleanup import clear_committed, folders_removed_on_failure
 from pixel_gather.in_process.job import Job, Table, opened_job
-from pixel_gather.in_process.places import check_place, open_existing, show_place
+from pixel_gather.in_process.places import check_new_place, open_existing, show_place
 from pixel_gather.in_process.progress import Progress, SourceCounter
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
@@ -209,7 +209,7 @@ async def _opened_place(
     if to is None:
         yield ZarrCube(*open_existing(request.output.append_to or "", settings.stores, to_write=True)), None
         return
-    place = check_place(to)
+    place = check_new_place(to)
     async with folders_removed_on_failure(place):
         cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None

@@ -32,7 +32,7 @@ from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader, changed_rows
 from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
-from pixel_gather.in_process.places import check_place, open_existing, show_place
+from pixel_gather.in_process.places import check_new_place, check_place, open_existing, show_place
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.served_files import Files, StoredFiles
@@ -141,7 +141,7 @@ def join(
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
     # Read the members, with what must fit the cubes that are joined there.
-    href = check_place(to)
+    href = check_new_place(to)
     places = find_members(cubes, settings, to=href)
     if mode == "add":
         repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
@@ -325,7 +325,7 @@ def _copy(
     settings: StoreSettings | None,
 ) -> Joined:
     reader = MemberReader(settings or StoreSettings())
-    href = check_place(to)
+    href = check_new_place(to)
     places = find_members(cubes, reader.settings, to=href)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))
