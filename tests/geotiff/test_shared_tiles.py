@@ -132,8 +132,8 @@ def test_the_tiles_used_last_are_kept_within_the_bound() -> None:
         tiles = SharedTiles(2000)
         keys = [(HREF, "v1", None, n, n + 1, 1) for n in range(4)]
         for key in keys:
-            assert tiles.claims(key)
-            assert not tiles.claims(key)
+            assert tiles.claim(key)
+            assert not tiles.claim(key)
             tiles.put(key, np.zeros(1000, "u1"))
             tiles.find(keys[0])
         return [tiles.find(key) is not None for key in keys]

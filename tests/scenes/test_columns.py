@@ -150,7 +150,7 @@ def test_a_scene_is_found_in_all_of_its_time(
     query = SceneQuery(times=parse_time_range(asked))
 
     assert (found([scene], query) == {0}) is is_found
-    assert (len(BlockTable.of(stack_columns([scene], {})).may_match(query)) == 1) is is_found
+    assert (len(BlockTable.of(stack_columns([scene], {})).find_blocks(query)) == 1) is is_found
 
 
 @given(boxes(), st.sampled_from(["west", "south", "east", "north"]))
@@ -309,7 +309,7 @@ def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
     columns = blocks()
     query = SceneQuery(area=Area(area), where=parse_where("eo:cloud_cover<30"))
 
-    kept = set(BlockTable.of(columns).may_match(query).tolist())
+    kept = set(BlockTable.of(columns).find_blocks(query).tolist())
 
     for number in {0, 1, 2} - kept:
         start = number * N_PER_BLOCK
@@ -392,10 +392,10 @@ def test_blocks_are_skipped_by_place_time_cloud_and_page(query: SceneQuery, numb
     """A catalog in memory and one in a file skip the same."""
     table = BlockTable.of(few_blocks())
 
-    assert table.may_match(query).tolist() == numbers
+    assert table.find_blocks(query).tolist() == numbers
     read = BlockTable.of_bytes(table.to_bytes(), 3)
     assert len(table.to_bytes()) == BlockTable.nbytes(3)
-    assert read.may_match(query).tolist() == numbers
+    assert read.find_blocks(query).tolist() == numbers
 
 
 def test_hilbert_visits_every_cell_once_and_never_jumps() -> None:

@@ -61,7 +61,7 @@ def test_hedges_are_a_twentieth_of_the_requests_and_no_more_are_saved_than_so_ma
     """A store that is slow as a whole gets at most 5 % more requests."""
     back_end = known(*[0.03] * n_requests)
 
-    n_hedges = sum(back_end.takes_hedge(now_s=0.0) for _ in range(n_requests))
+    n_hedges = sum(back_end.take_hedge(now_s=0.0) for _ in range(n_requests))
 
     assert n_hedges == min(n_requests // 20, SETTINGS.max_saved)
 
@@ -71,8 +71,8 @@ def test_no_hedge_goes_to_a_store_that_throttled_lately() -> None:
     back_end = known(*[0.03] * 100)
     back_end.throttled(now_s=100.0)
 
-    assert not back_end.takes_hedge(now_s=109.9)
-    assert back_end.takes_hedge(now_s=110.0)
+    assert not back_end.take_hedge(now_s=109.9)
+    assert back_end.take_hedge(now_s=110.0)
 
 
 def test_nothing_is_late_without_settings() -> None:
@@ -113,13 +113,13 @@ def test_a_back_end_saves_ten_hedges_and_gets_none_for_ten_seconds_after_a_503()
     back_end = BackEnd(HedgeSettings())
     for _ in range(19):
         back_end.sent()
-    assert not back_end.takes_hedge(now_s=0.0)
+    assert not back_end.take_hedge(now_s=0.0)
     for _ in range(1000):
         back_end.sent()
-    assert sum(back_end.takes_hedge(now_s=0.0) for _ in range(20)) == 10
+    assert sum(back_end.take_hedge(now_s=0.0) for _ in range(20)) == 10
 
     for _ in range(20):
         back_end.sent()
     back_end.throttled(now_s=5.0)
-    assert not back_end.takes_hedge(now_s=14.99)
-    assert back_end.takes_hedge(now_s=15.0)
+    assert not back_end.take_hedge(now_s=14.99)
+    assert back_end.take_hedge(now_s=15.0)

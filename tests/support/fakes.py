@@ -241,7 +241,7 @@ class FakePermit:
         self._href = href
         self._read = read
 
-    def was_read(self, *, n_requests: int) -> None:
+    def record_read(self, *, n_requests: int) -> None:
         """Record it."""
         self._read.append((self._href, n_requests))
 

@@ -138,7 +138,7 @@ async def gather_from(back_end: BackEnd, limiter: AdaptiveLimiter, *, n_sources:
         async with limiter.permit(f"{ROOT}/{index}", weight=1) as permit:
             n_requests = await back_end.read(limiter)
             if n_requests is not None:
-                permit.was_read(n_requests=n_requests)
+                permit.record_read(n_requests=n_requests)
 
     async with asyncio.TaskGroup() as group:
         for index in range(n_sources):

@@ -170,7 +170,7 @@ class SourceReader(Protocol):
 class ReadPermit(Protocol):
     """Permission to read one source, held while it is read."""
 
-    def was_read(self, *, n_requests: int) -> None:
+    def record_read(self, *, n_requests: int) -> None:
         """Report that the source was read.
 
         Its duration then helps to set the number of concurrent reads. Do not report missing or denied

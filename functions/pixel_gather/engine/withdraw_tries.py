@@ -43,7 +43,7 @@ async def withdraw_tries(cube: CubeStore, plan: CubePlan, control: ControlStore)
     _, batches = await cube.row_table()
     values = np.concatenate([batch[status.name] for batch in batches])[: plan.first_row]
 
-    async def may_put() -> None:
+    async def check_still_ours() -> None:
         if await is_planned(control):
             raise _PlannedError
         await check_next_version(cube, plan.append.version)
@@ -56,4 +56,4 @@ async def withdraw_tries(cube: CubeStore, plan: CubePlan, control: ControlStore)
         numbers = sorted({row // plan.append.chunk_rows for row in plan.append.again})
         keys = [chunks[number] for number in numbers]
         with suppress(_PlannedError):
-            await put_all(cube, keys, staged.content, still_ours=may_put)
+            await put_all(cube, keys, staged.content, still_ours=check_still_ours)

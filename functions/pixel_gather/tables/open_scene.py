@@ -162,7 +162,7 @@ async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost:
             except TimeoutError as error:
                 reason = f"not opened within {access.timeout_s:g} s"
                 raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
-            permit.was_read(n_requests=max(cost.needed_requests - n_before, 1))
+            permit.record_read(n_requests=max(cost.needed_requests - n_before, 1))
         return opened
 
     opened = dict(zip(hrefs, await all_of(open_(href) for href in hrefs), strict=True))

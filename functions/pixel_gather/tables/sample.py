@@ -165,7 +165,7 @@ class Sampler:
                 async with self.gate.hold(nbytes), self.limiter.permit(header.href, weight=1) as permit:
                     async with asyncio.timeout(self.timeout_s):
                         pixels, hidden = await read_pixels(opened, run.window, numbers)
-                    permit.was_read(n_requests=max(cost.needed_requests - n_before, 1))
+                    permit.record_read(n_requests=max(cost.needed_requests - n_before, 1))
                     await asyncio.to_thread(take, number, run, pixels, hidden)
             except SourceError as error:
                 if error.status is Status.CHANGED or isinstance(error, StaleHeaderError):

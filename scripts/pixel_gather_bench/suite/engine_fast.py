@@ -85,7 +85,7 @@ async def _read_all(
                         sheet,
                         packed_header=headers.get(job.hrefs[position]),
                     )
-                    place.was_read(n_requests=cost.needed_requests)
+                    place.record_read(n_requests=cost.needed_requests)
 
         await all_of(read_one(position) for position in range(len(job.hrefs)))
         sheet.stop()

@@ -433,14 +433,14 @@ def test_climb_grows_from_a_first_byte_after_five_milliseconds() -> None:
 def test_climb_tells_queued_sources_by_the_quickest_of_their_kind() -> None:
     """They take more than half as long again, and 20 ms. Kinds are numbers of requests, from 32 on one."""
     climb = Climb(REMOTE)
-    climb._has_queued(1.0, 2)
+    climb._record_queueing(1.0, 2)
 
-    assert not climb._has_queued(1.5 + 0.02, 2)
-    assert climb._has_queued(1.5 + 0.021, 2)
-    assert not climb._has_queued(9.0, 3)
-    climb._has_queued(1.0, 32)
-    assert climb._has_queued(9.0, 33)
-    assert not climb._has_queued(9.0, 31)
+    assert not climb._record_queueing(1.5 + 0.02, 2)
+    assert climb._record_queueing(1.5 + 0.021, 2)
+    assert not climb._record_queueing(9.0, 3)
+    climb._record_queueing(1.0, 32)
+    assert climb._record_queueing(9.0, 33)
+    assert not climb._record_queueing(9.0, 31)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ async def read_all(gate: Gate, n: int, *, took_s: float = 0.1, were_read: bool =
         async with gate.permit(1) as held:
             await asyncio.sleep(took_s)
             if were_read:
-                held.was_read(n_requests=2)
+                held.record_read(n_requests=2)
 
     await asyncio.gather(*(one() for _ in range(n)))
 
@@ -277,7 +277,7 @@ def test_gate_begins_a_sample_anew_after_the_last_source(end: str) -> None:
         async with gate.permit(1) as held:
             waits = asyncio.create_task(last.__aenter__())
             await asyncio.sleep(1)
-            held.was_read(n_requests=2)
+            held.record_read(n_requests=2)
         assert gate._climb._sample._began_s == 1
         if end == "fails":
             await waits

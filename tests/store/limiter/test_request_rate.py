@@ -16,7 +16,7 @@ def send(rate: Rate, throttle: Throttle, *, n: int, from_s: float) -> tuple[floa
     """Send ``n`` requests as soon as allowed. Return the time at the end, and how many were refused."""
     now_s, refused = from_s, 0
     for _ in range(n):
-        while pause_s := rate.pause_s(now_s):
+        while pause_s := rate.take_turn(now_s):
             now_s += pause_s
         if throttle.grants(now_s):
             rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
@@ -35,7 +35,7 @@ def test_rate_is_none_while_nobody_throttles() -> None:
         rate.answered(0.0, first_byte_s=0.01)
 
     assert rate.per_s is None
-    assert rate.pause_s(0.0) == 0
+    assert rate.take_turn(0.0) == 0
 
 
 def test_rate_finds_what_is_granted() -> None:
@@ -64,7 +64,7 @@ def test_rate_hardly_falls_for_a_single_refusal() -> None:
     """If a store refuses one request in a thousand, the rate falls only slightly."""
     rate, now_s = Rate(), 0.0
     for index in range(3000):
-        now_s += max(rate.pause_s(now_s), 0.002)
+        now_s += max(rate.take_turn(now_s), 0.002)
         if index % 1000 == 999:
             rate.throttled(now_s)
         else:
@@ -90,7 +90,7 @@ def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
     before = rate.per_s or 0.0
 
     now_s += idle_s
-    while not rate.pause_s(now_s):
+    while not rate.take_turn(now_s):
         pass
     now_s += ROUND_TRIP_S
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_rate_grows_by_no_leap_after_a_stall() -> None:
     before = rate.per_s or 0.0
 
     for _ in range(300):
-        while not rate.pause_s(now_s):
+        while not rate.take_turn(now_s):
             pass
         now_s += 0.1
     rate.answered(now_s - 0.1, first_byte_s=ROUND_TRIP_S)
@@ -131,8 +131,8 @@ def test_rate_remembers_its_first_guess_over_a_pause() -> None:
             rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
         rate.throttled(0.4)
 
-    assert soon.pause_s(0.46) == 0
-    assert later.pause_s(600) == 0
+    assert soon.take_turn(0.46) == 0
+    assert later.take_turn(600) == 0
     assert later.per_s == soon.per_s
     assert (later.per_s or 0.0) > 50
 
@@ -148,14 +148,14 @@ def test_rate_never_stops_for_good(events: Sequence[tuple[bool, bool, float]]) -
     for is_sent, is_granted, seconds in events:
         now_s += seconds
         if is_sent:
-            rate.pause_s(now_s)
+            rate.take_turn(now_s)
         elif is_granted:
             rate.answered(now_s, first_byte_s=0.01)
         else:
             rate.throttled(now_s)
 
     waited_s = 0.0
-    while (pause_s := rate.pause_s(now_s + waited_s)) and waited_s < 10:
+    while (pause_s := rate.take_turn(now_s + waited_s)) and waited_s < 10:
         waited_s += pause_s
 
     assert waited_s <= 1
@@ -178,10 +178,10 @@ def test_first_rate_is_what_the_store_granted_lately() -> None:
     for _ in range(5):
         rate.throttled(1.2)
 
-    assert rate.pause_s(1.2) == pytest.approx(0.05)
-    assert rate.pause_s(1.25) == 0
+    assert rate.take_turn(1.2) == pytest.approx(0.05)
+    assert rate.take_turn(1.25) == 0
     assert rate.per_s == pytest.approx(0.9 * (11 / 0.16) * (11 / 16) ** 0.5)
-    assert rate.pause_s(1.25) == pytest.approx(1 / (rate.per_s or 0.0))
+    assert rate.take_turn(1.25) == pytest.approx(1 / (rate.per_s or 0.0))
 
 
 def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
@@ -289,12 +289,12 @@ def test_first_503_stops_requests_for_a_round_trip() -> None:
     rate.throttled(10.04)
 
     assert rate.per_s == 2
-    assert rate.pause_s(10.02) == pytest.approx(0.03)
-    assert rate.pause_s(10.05) == 0
+    assert rate.take_turn(10.02) == pytest.approx(0.03)
+    assert rate.take_turn(10.05) == 0
     assert rate.per_s == 2
-    assert rate.pause_s(10.05) == pytest.approx(0.5)
-    assert rate.pause_s(10.30) == pytest.approx(0.25)
-    assert rate.pause_s(10.55) == 0
+    assert rate.take_turn(10.05) == pytest.approx(0.5)
+    assert rate.take_turn(10.30) == pytest.approx(0.25)
+    assert rate.take_turn(10.55) == 0
 
 
 @pytest.mark.parametrize(("per_s", "burst"), [(1000.0, 20), (10.0, 1), (50.0, 1), (150.0, 3)])
@@ -302,13 +302,13 @@ def test_an_idle_store_is_sent_20_ms_of_requests_at_once(per_s: float, burst: in
     """At least one, however long nothing was sent. Then requests follow at the rate."""
     rate = at(per_s)
     n = 0
-    while not (pause_s := rate.pause_s(500.0)):
+    while not (pause_s := rate.take_turn(500.0)):
         n += 1
 
     assert n == burst
     assert pause_s == pytest.approx(1 / per_s)
-    assert rate.pause_s(500.0 + 0.5 / per_s) == pytest.approx(0.5 / per_s)
-    assert rate.pause_s(500.0 + 1 / per_s) == 0
+    assert rate.take_turn(500.0 + 0.5 / per_s) == pytest.approx(0.5 / per_s)
+    assert rate.take_turn(500.0 + 1 / per_s) == 0
 
 
 @pytest.mark.parametrize(("idle_s", "grows"), [(0.9, True), (1.1, False)])
@@ -318,7 +318,7 @@ def test_a_second_without_waiting_requests_does_not_let_the_rate_grow(idle_s: fl
     rate._credit = 0.0
     rate._credited_s = now_s = 100.0 + idle_s
 
-    assert rate.pause_s(now_s) > 0
+    assert rate.take_turn(now_s) > 0
     rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
 
     assert rate.per_s == (200.0 if grows else 100.0)
@@ -383,7 +383,7 @@ def test_no_more_than_128_answers_are_remembered() -> None:
 def refuse_each(rate: Rate, every: int, *, n: int, now_s: float = 0.0) -> float:
     """Send ``n`` requests as soon as allowed. One of ``every`` is refused at any rate. Return the time."""
     for index in range(1, n + 1):
-        while pause_s := rate.pause_s(now_s):
+        while pause_s := rate.take_turn(now_s):
             now_s += pause_s
         if index % every:
             rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
@@ -429,7 +429,7 @@ def test_cuts_after_which_much_is_granted_are_not_in_vain() -> None:
     heeded = []
     for _ in range(6):
         for _ in range(299):
-            now_s += rate.pause_s(now_s) or 0.001
+            now_s += rate.take_turn(now_s) or 0.001
             rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
         heeded.append(rate.throttled(now_s))
 

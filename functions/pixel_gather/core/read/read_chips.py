@@ -68,7 +68,7 @@ async def read_chips(
         async with sources.limiter.permit(image.source.href, weight=weight) as permit:
             found = await image.read(sources, read_until=read_until)
             if any(each.status is Status.OK for each in found):
-                permit.was_read(n_requests=sum(each.cost.needed_requests for each in found))
+                permit.record_read(n_requests=sum(each.cost.needed_requests for each in found))
         for row, outcome in zip(image.rows, found, strict=True):
             end(row, image.view.slot_index, outcome)
 

@@ -200,7 +200,7 @@ async def read_shard(
                     packed_header=packed_headers[index][slot_index] if packed_headers else None,
                 )
                 if outcome.status is Status.OK:
-                    permit.was_read(n_requests=outcome.cost.needed_requests)
+                    permit.record_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
             clear(out, plan.source_fill(slot_index))
         on_source(task.row_start + index, slot_index, outcome)

@@ -72,7 +72,7 @@ class GridRequest(RequestPart):
         return given
 
     @model_validator(mode="after")
-    def _has_pixels(self) -> Self:
+    def _refuse_other_than_one_size(self) -> Self:
         if self.like is not None:
             raise ValueError(
                 "like is read by the command line and by Python alone; write crs, shape and transform"
@@ -87,7 +87,7 @@ class GridRequest(RequestPart):
         return self
 
     @model_validator(mode="after")
-    def _can_be_warped_onto(self) -> Self:
+    def _refuse_grids_that_nothing_is_warped_onto(self) -> Self:
         if self.crs is None:
             return self
         if self.resolution in ("finest", "coarsest"):

@@ -29,7 +29,7 @@ class MaskRequest(RequestPart):
     )
 
     @model_validator(mode="after")
-    def _is_a_rule(self) -> Self:
+    def _refuse_what_is_no_rule(self) -> Self:
         try:
             self.mask()
         except RequestError as error:

@@ -39,7 +39,7 @@ class ReduceRequest(RequestPart):
 
     @field_validator("statistic")
     @classmethod
-    def _is_known(cls, given: str) -> str:
+    def _refuse_unknown_statistics(cls, given: str) -> str:
         if re.match(_STATISTIC, given) is None:
             raise ValueError(f"it is {given!r}; write {_KNOWN}")
         return given

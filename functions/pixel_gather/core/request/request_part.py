@@ -29,7 +29,7 @@ class RequestPart(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _is_text(cls, given: Any) -> Any:
+    def _refuse_halves_of_characters(cls, given: Any) -> Any:
         """Refuse lone surrogates: they cannot be encoded as UTF-8, so nothing can send or store them."""
         texts = [*given, *given.values()] if isinstance(given, dict) else given
         for each in texts if isinstance(texts, list | tuple) else (texts,):

@@ -104,7 +104,7 @@ class _Scenes(RequestPart):
 
     @field_validator("area", "where")
     @classmethod
-    def _is_plain(cls, given: Any) -> Any:
+    def _refuse_what_json_cannot_store(cls, given: Any) -> Any:
         """Refuse what JSON cannot store, or what would be read back as something else."""
         if not isinstance(given, dict):
             return given
@@ -126,7 +126,7 @@ class CmrCollection(RequestPart):
     provider: str | None = Field(None, min_length=1, description="Such as LPCLOUD.")
 
     @model_validator(mode="after")
-    def _is_named(self) -> Self:
+    def _refuse_no_name_or_two(self) -> Self:
         exactly_one(self, ("short_name", "concept_id"))
         return self
 

@@ -103,7 +103,7 @@ class WindowRequest(RequestPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_no_shape(cls, given: Any) -> Any:
+    def _refuse_shapes(cls, given: Any) -> Any:
         """Refuse a GeoJSON shape, and say which box is around it."""
         of_bbox = given.get("bbox") if isinstance(given, Mapping) else None
         bounds = shape_bounds(given) or (None if isinstance(of_bbox, list | tuple) else shape_bounds(of_bbox))
@@ -122,7 +122,7 @@ class WindowRequest(RequestPart):
         )
 
     @model_validator(mode="after")
-    def _is_on_earth(self) -> Self:
+    def _refuse_places_off_the_earth(self) -> Self:
         """Refuse degrees that no place on Earth has, where they would mean a place outside of every image."""
         if self.crs not in _DEGREES:
             return self

@@ -420,11 +420,11 @@ class Tally:
         for of_scene, of_each in zip(row.members or (row,), outcomes[0].members or (outcomes,), strict=True):
             self._add_sources(of_scene, of_each)
         if self.plan.chips is not None:
-            self._look_for_chip(outcomes, n_images=self.plan.chips.n_images)
-        self._look_for_data(outcomes)
+            self._count_chip(outcomes, n_images=self.plan.chips.n_images)
+        self._note_data(outcomes)
         self._n_rows += 1
 
-    def _look_for_data(self, outcomes: Sequence[Outcome]) -> None:
+    def _note_data(self, outcomes: Sequence[Outcome]) -> None:
         """Note which measurements have valid pixels. Pixels that were not looked at count as valid."""
         n = 0
         for outcome in outcomes:
@@ -433,7 +433,7 @@ class Tally:
                     self._has_data[place] = self._has_data.get(place, False) or band.n_valid != 0
             n += len(outcome.bands)
 
-    def _look_for_chip(self, outcomes: Sequence[Outcome], *, n_images: int) -> None:
+    def _count_chip(self, outcomes: Sequence[Outcome], *, n_images: int) -> None:
         """Count a chip after the last of its rows, which follow one another, if it lies on no image."""
         if self._n_rows % n_images == 0:
             self._n_elsewhere = 0

@@ -90,7 +90,7 @@ class BlockTable(Struct, frozen=True):
         """Return how long a table is in a file."""
         return n_blocks * sum(np.dtype(dtype).itemsize for dtype in _TABLE_DTYPES.values())
 
-    def may_match(self, query: SceneQuery) -> np.ndarray[Any, Any]:
+    def find_blocks(self, query: SceneQuery) -> np.ndarray[Any, Any]:
         """Return the numbers of the blocks that may hold a scene of the query, in order."""
         columns = self.columns
         found = _meets(columns, query)

@@ -57,7 +57,7 @@ async def drill(
         async with limiter.permit(source.href, weight=1) as permit:
             pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
             if pixel.status is Status.OK:
-                permit.was_read(n_requests=cost.needed_requests)
+                permit.record_read(n_requests=cost.needed_requests)
         return pixel
 
     async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:

@@ -62,7 +62,7 @@ async def index_sources(
         try:
             async with limiter.permit(source.href, weight=1) as permit, asyncio.timeout(source_timeout_s):
                 packed_header = await reader.packed_header_of(source.href, overview=overview, cost=cost)
-                permit.was_read(n_requests=cost.needed_requests)
+                permit.record_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return IndexedSource(source=source, status=error.status, reason=error.reason, cost=cost)
         except TimeoutError:

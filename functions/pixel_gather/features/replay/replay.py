@@ -126,7 +126,7 @@ async def _replay(
         if to is None:
             look = await _look_at_sources(cube, settings, stack, found.remarks, headers_only=headers_only)
         else:
-            look = await _look_at_new_cube(cube, to, settings, found)
+            look = await _gather_new_cube(cube, to, settings, found)
         known = set[int]()
         drifts = _drifts(cube, look, known, found.remarks)
         async with aclosing(drifts):
@@ -227,7 +227,7 @@ def _plan_rows_anew(request: GatherRequest, cube: StoredCube, job: Job) -> CubeP
     return replace(plan, layout=Layout(chunk=cube.receipt.shard, shard=cube.receipt.shard), codec="none")
 
 
-async def _look_at_new_cube(
+async def _gather_new_cube(
     cube: StoredCube, to: str | os.PathLike[str], settings: Settings, found: Replayed
 ) -> SecondLook:
     """Gather into a new cube and open it."""

@@ -284,7 +284,7 @@ class OpenedGeoTiff:
             key = self._key(reads[0])
             if (block := tiles.find(key)) is not None:
                 there.append((block, reads))
-            elif tiles.claims(key):
+            elif tiles.claim(key):
                 claimed.add(key)
                 mine += reads
             else:

@@ -32,7 +32,7 @@ class SharedTiles:
         """Return a tile if it is there."""
         return self._blocks.get(key)
 
-    def claims(self, key: TileKey) -> bool:
+    def claim(self, key: TileKey) -> bool:
         """Claim a tile that is not there. Return False if somebody else has claimed it."""
         if key in self._coming:
             return False

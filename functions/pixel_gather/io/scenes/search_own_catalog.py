@@ -116,7 +116,7 @@ class Catalog:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
         query = replace(query, known_collections=self.header.collections)
         found = []
-        numbers = self._table.may_match(query).tolist()
+        numbers = self._table.find_blocks(query).tolist()
         for some in batched(numbers, _N_AT_A_TIME, strict=False):
             blocks = await self._blocks_of(some)
             for number, block in zip(some, blocks, strict=True):

@@ -79,8 +79,8 @@ class BackEnd:
             self._late_s = max(usual_s * self._settings.margin, self._settings.least_late_s)
         return self._late_s
 
-    def takes_hedge(self, *, now_s: float) -> bool:
-        """Tell whether a late request may be sent again. If so, count the hedge."""
+    def take_hedge(self, *, now_s: float) -> bool:
+        """Count a late request that may be sent again. Return whether it may."""
         if self._n_saved < self._price or now_s < self._quiet_until_s:
             return False
         self._n_saved -= self._price

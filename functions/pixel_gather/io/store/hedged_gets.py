@@ -162,7 +162,7 @@ class HedgedGets:
                 late_s is not None
                 and sent.hedge is None
                 and sent.legs[0].is_waiting
-                and self.back_end.takes_hedge(now_s=now_s)
+                and self.back_end.take_hedge(now_s=now_s)
             ):
                 self._hedge(sent, loop)
         if under_way:

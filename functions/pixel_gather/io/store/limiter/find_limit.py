@@ -129,7 +129,7 @@ class Climb:
             moves: The value of `moves` at its start.
             is_wanted: Whether another source waits for a permit. If none waits, throughput is not measured.
         """
-        has_queued = self._has_queued(took_s, n_requests)
+        has_queued = self._record_queueing(took_s, n_requests)
         self._n_finished += 1
         most = max(_MOST_BY_ANSWERS, self._n_finished)  # so a store that throttles refuses fewer requests
         if self._is_ramping and is_wanted and not has_queued:
@@ -143,7 +143,7 @@ class Climb:
             sample, self._sample = self._sample, _Sample(began_s=now_s)
             self._judge(sample)
 
-    def _has_queued(self, took_s: float, n_requests: int) -> bool:
+    def _record_queueing(self, took_s: float, n_requests: int) -> bool:
         """Record a source's time. Tell whether it took longer than the quickest with as many requests."""
         quickest = self._quickest.setdefault(min(n_requests, _MOST_KINDS), _Quickest())
         quickest.add(took_s)

@@ -23,7 +23,7 @@ class HeldPermit:
         self.n_requests: int | None = None
         """Requests that the source needed. None until it was read."""
 
-    def was_read(self, *, n_requests: int) -> None:
+    def record_read(self, *, n_requests: int) -> None:
         """Record that the source was read, and its number of requests."""
         self.n_requests = n_requests
 
@@ -84,7 +84,7 @@ class Gate:
     async def turn(self) -> None:
         """Wait until another request may be sent."""
         async with self._sending:  # first come, first served
-            while pause_s := self._rate.pause_s(self._clock()):  # noqa: ASYNC110 # time passes, nothing happens
+            while pause_s := self._rate.take_turn(self._clock()):  # noqa: ASYNC110 # time passes, nothing happens
                 await asyncio.sleep(min(pause_s, _LONGEST_SLEEP_S))
 
     def answered(self, first_byte_s: float) -> None:

@@ -117,7 +117,7 @@ class Rate:
             Whether it cuts the rate.
         """
         self._answers.append((now_s, False))
-        if now_s < self._deaf_until_s or (self.per_s is not None and self._ignores(self.per_s)):
+        if now_s < self._deaf_until_s or (self.per_s is not None and self._decide_to_ignore(self.per_s)):
             return False
         self._deaf_until_s = now_s + self.round_trip_s
         self._since = self._n_after_cut = 0
@@ -132,8 +132,8 @@ class Rate:
             self.per_s = max(min(below * per_s, self.per_s), _LOWEST)
         return True
 
-    def pause_s(self, now_s: float) -> float:
-        """Return how long the next request still has to wait. 0 means that it may be sent, and counts it."""
+    def take_turn(self, now_s: float) -> float:
+        """Return 0 and count the next request if it may be sent, or else how long it has to wait."""
         if self.per_s is None:
             return 0.0
         if self._stopped_until_s is not None:
@@ -159,7 +159,7 @@ class Rate:
         """Twice the number of requests in flight that use up the rate: as many again wait for their turn."""
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
-    def _ignores(self, per_s: float) -> bool:
+    def _decide_to_ignore(self, per_s: float) -> bool:
         """Decide whether a 503 is ignored. It is if the store refuses as many at every rate.
 
         The first such 503 undoes the cuts in vain, up to the cap. Later ones only apply the cap.
