@@ -11,16 +11,6 @@ from pixel_gather_cli.log_options import log_if
 WARNING: Final = "warning"
 """The label of a warning."""
 
-_COSTS_SOURCES: Final = "their status "
-_OF_MEANING: Final = (
-    "looks like a value",
-    "scale or offset",
-    "scales or offsets",
-    "darker than",
-    "applies neither",
-)
-"""In warnings that pixels may mean something else than they seem to."""
-
 _BAND: Final = re.compile(r" of band (\S+)")
 _EXAMPLE: Final = re.compile(r"such as \S+")
 
@@ -47,26 +37,17 @@ def nothing_appended(place: str, *, has_chips: bool) -> str:
 def in_few_lines(remarks: Sequence[Line], *, most: int) -> list[Line]:
     """Return the first remarks, and how many more there are: at most so many lines.
 
-    What is said of several bands is said once. If lines are left out, those on what pixels mean come first,
-    then those that cost sources: these are counted elsewhere, too.
+    What is said of several bands is said once. The gravest come first, as plans and reports have them.
     """
     lines = _of_all_bands(remarks)
     if len(lines) <= most:
         return lines
-    lines.sort(key=_urgency)
     kept, left = lines[: most - 1], lines[most - 1 :]
     labels = {label for label, _ in left}
     return [
         *kept,
         (labels.pop() if len(labels) == 1 else "more", f"{len(left):,} more, which --verbose shows"),
     ]
-
-
-def _urgency(line: Line) -> int:
-    label, text = line
-    if label != WARNING or _COSTS_SOURCES in text:
-        return 1
-    return 0 if any(words in text for words in _OF_MEANING) else 2
 
 
 def _of_all_bands(remarks: Sequence[Line]) -> list[Line]:

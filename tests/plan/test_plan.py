@@ -98,6 +98,18 @@ def test_plan_cube_holds_to_the_commonest_dtype() -> None:
     assert "1 of 3 sampled sources are int8, not uint16" in plan.warnings[0]
 
 
+def test_the_gravest_warnings_of_a_plan_come_first() -> None:
+    """What pixels mean, before sources that are lost."""
+    scaled = like(scales=(0.5, 2.0), offsets=(1.0, -1.0))
+    plan = planned(reader_of(a=A.astype("int8"), b=A, c=A, d=scaled), hrefs("a", "b", "c", "d"))
+
+    grave, lost = (
+        next(n for n, each in enumerate(plan.warnings) if words in each)
+        for words in ("declare different scales or offsets", "are int8, not uint16")
+    )
+    assert grave < lost
+
+
 def test_plan_cube_plans_on_where_some_sources_cannot_be_opened() -> None:
     """A missing source only causes a warning."""
     plan = planned(reader_of(b=A), hrefs("a", "b"))

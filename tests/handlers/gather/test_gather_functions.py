@@ -175,7 +175,8 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     assert summary["shape"] == [8, 90, 100]
     assert summary["usd"] > 0
     assert summary["seconds"] > 0
-    in_strips, unlike, *_ = summary["warnings"]
+    filled_with_0, in_strips, unlike, *_ = summary["warnings"]
+    assert filled_with_0.startswith("the window lies partly outside 8 of 8 sampled sources")
     assert in_strips.startswith("8 of 8 sampled sources are stored in strips, not tiles")
     assert unlike.startswith("sampled sources do not share one grid")
 

@@ -62,6 +62,7 @@ from pixel_gather.core.plan.plan_workload import (
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 from pixel_gather.core.plan.sample_warnings import warnings_of_degrees
+from pixel_gather.core.plan.warning_kinds import gravest_first
 from pixel_gather.core.ports import SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -212,15 +213,17 @@ async def plan_cube(
         bands_are_axis=chosen.bands_are_axis,
         values=chosen.values,
         reduction=reduction,
-        warnings=(
-            *(
-                warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector)
-                if geographic_crs
-                else ()
-            ),
-            *(warning for draft in drafts for warning in draft.warnings),
-            *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
-            *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
+        warnings=gravest_first(
+            (
+                *(
+                    warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector)
+                    if geographic_crs
+                    else ()
+                ),
+                *(warning for draft in drafts for warning in draft.warnings),
+                *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
+                *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
+            )
         ),
     )
     _check_codec(plan)

@@ -27,6 +27,7 @@ from pixel_gather.core.plan.cube_plan import (
     SourceSlot,
 )
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.core.plan.warning_kinds import LossWarning, PixelWarning
 from pixel_gather.core.plan.warped_grid import Warp
 from pixel_gather.core.ports import Projector
 
@@ -63,7 +64,7 @@ def warnings_of_sample(
     # Which sources cannot be read as the others: not at all, with another dtype, or without a band?
     of_band = f" of band {slot.name}" if slot.name else ""
     n = len(headers)
-    said = []
+    said: list[str] = []
     if errors:
         said.append(
             f"{len(errors)} of {n + len(errors)} sources{of_band} that "
@@ -73,30 +74,36 @@ def warnings_of_sample(
     if other_dtypes:
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         said.append(
-            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-            f"{template.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
+            LossWarning(
+                f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
+                f"{template.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
+            )
         )
     others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
     if others and slot.name is None and len(slot.bands) == template.n_bands:
         numbers = " or ".join(map(str, sorted(set(others))))
         said.append(
-            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}. "
-            "Those with fewer will have the status unlike. Of those with more, only the first bands are read"
+            LossWarning(
+                f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}. "
+                "Those with fewer will have the status unlike. Of those with more, only the first bands are "
+                "read"
+            )
         )
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
         said.append(
-            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
-            f"{shown_href(lacking[0].href)}: their status will be unlike"
+            LossWarning(
+                f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
+                f"{shown_href(lacking[0].href)}: their status will be unlike"
+            )
         )
     # What do their metadata say differently, or in vain: nodata, scales, units?
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
     if len(declared) > 1:
-        said.append(
-            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): "
-            + _what_becomes_of_nodata(
-                headers, nodata, default=default_nodata, values=values, reduced_by=reduced_by
-            )
+        becomes = _what_becomes_of_nodata(
+            headers, nodata, default=default_nodata, values=values, reduced_by=reduced_by
         )
+        which = f"sampled sources{of_band} declare different nodata values ({_counted(declared)})"
+        said.append(type(becomes)(f"{which}: {becomes}"))
     if values == "raw":
         said += _warnings_of_scaling(slot, template, headers, is_reduced=reduced_by is not None)
     if units_differ(headers, slot.bands):
@@ -104,8 +111,10 @@ def warnings_of_sample(
     odd = [each for each in headers if each.ignores_scaling]
     if odd:
         said.append(
-            f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
-            f"such as {shown_href(odd[0].href)}: it is ignored"
+            PixelWarning(
+                f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or "
+                f"infinite, such as {shown_href(odd[0].href)}: it is ignored"
+            )
         )
     # Which ones take more bytes than their pixels need?
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
@@ -127,14 +136,14 @@ def _warnings_of_scaling(
     ]
     if not others:
         return []
-    said = f"sampled sources{of_band} declare different scales or offsets: pixels stay raw"
     if is_reduced:
         said = (
             f"{len(others)} of {len(headers)} sampled sources{of_band} declare another scale or offset, such "
             f"as {shown_href(others[0].href)}, and raw pixels are not mixed: their status "
             "will be unlike. Write values: scaled (--values scaled)"
         )
-    return [said]
+        return [LossWarning(said)]
+    return [PixelWarning(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")]
 
 
 def _what_becomes_of_nodata(
@@ -145,7 +154,10 @@ def _what_becomes_of_nodata(
     values: str,
     reduced_by: str | None,
 ) -> str:
-    """Return what a cube does with sources of different nodata values. Arguments: `warnings_of_sample`."""
+    """Return what a cube does with sources of different nodata values. Arguments: `warnings_of_sample`.
+
+    It is a `LossWarning` if some of them are left out.
+    """
     others = [each for each in headers if (default if each.nodata is None else each.nodata) != nodata]
     if values == "scaled" or (reduced_by is not None and reduced_by not in CHOSEN):
         return "each marks what is missing in its own source"
@@ -154,7 +166,7 @@ def _what_becomes_of_nodata(
         return f"{cubes}. Each row keeps its own, which the coordinate nodata holds"
     if nodata is None or nodata != nodata or not others:  # noqa: PLR0124 # NaN
         return f"{cubes}. Each marks what is missing in its own source"
-    return (
+    return LossWarning(
         f"{cubes}. The statistic {reduced_by} mixes no nodata values. Sources that declare another one or "
         f"none, such as {shown_href(others[0].href)}, are left out: their status will be unlike. "
         "Write values: scaled (--values scaled)"
@@ -196,7 +208,7 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
     of_band = f" of band {slot.name}" if slot.name else ""
     said = f"{len(unfit)} of {n_tried} sampled sources{of_band} do not fit the grid: {unfit[0]}"
     statuses = dict.fromkeys(each.status.name.lower() for each in unfit)
-    return [f"{said}. Their status will be {' or '.join(statuses)}"]
+    return [LossWarning(f"{said}. Their status will be {' or '.join(statuses)}")]
 
 
 def warnings_of_warps(
@@ -217,7 +229,7 @@ def warnings_of_warps(
         has_classes: Whether its values are classes, which only some overviews keep.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
-    said = []
+    said: list[str] = []
     if n_ending := sum(not each.covers for each in warps):
         said.append(
             f"{PARTLY_OUTSIDE} {n_ending} of {len(warps)} sampled sources{of_band}: {OVERHANG_IS_NODATA}"
@@ -261,7 +273,7 @@ def warnings_of_claims(
         heeds_claims: Whether scale and offset are heeded, and the nodata of a file that declares none.
     """
     of_band = f" of band {slot.name}" if slot.name else ""
-    said = []
+    said: list[str] = []
     for name in ("nodata",) if heeds_claims else ("scale", "offset", "nodata"):
         differ: list[tuple[Header, float, float | None]] = []
         n_claims = 0
@@ -279,10 +291,12 @@ def warnings_of_claims(
             header, claimed, declared = differ[0]
             says = "none" if declared is None else f"{declared:g}"
             said.append(
-                f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
-                f"sources{of_band}, such as {claimed:g} and not {says} for "
-                f"{shown_href(header.href)}. The cube keeps the file's values and applies neither {name}. "
-                f"The claim is in the coordinate {name}_claimed"
+                PixelWarning(
+                    f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} "
+                    f"sampled sources{of_band}, such as {claimed:g} and not {says} for "
+                    f"{shown_href(header.href)}. The cube keeps the file's values and applies neither {name}."
+                    f" The claim is in the coordinate {name}_claimed"
+                )
             )
     return said
 
@@ -331,7 +345,7 @@ def warnings_of_places(
         except RequestError:
             pass  # the gather will record it as a failure
     # Which of them are on another grid than the cube?
-    said = []
+    said: list[str] = []
     ours = Placement.on(slot.grid, slot.window)
     others = [
         (each, own)
@@ -341,8 +355,10 @@ def warnings_of_places(
     if wants_same_grid and (others or unfit):
         such = f"{unfit[0]}. Their" if unfit else f"{shown_href(others[0][0].href)}: their"
         said.append(
-            f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
-            f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
+            LossWarning(
+                f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
+                f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
+            )
         )
         placed = [each for each in placed if each not in others]
     elif others:
@@ -354,8 +370,10 @@ def warnings_of_places(
     # Which ones does the window miss, and which ones does it leave partly?
     if off:
         said.append(
-            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "
-            f"{shown_href(off[0].href)}: their status will be outside"
+            LossWarning(
+                f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such "
+                f"as {shown_href(off[0].href)}: their status will be outside"
+            )
         )
     outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
     over = [each for share, each in outside if share > 0]
@@ -363,10 +381,12 @@ def warnings_of_places(
         share, most = max(outside, key=lambda pair: pair[0])
         has_nan = np.dtype(slot.dtype).kind in "fc"
         is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
-        filled = OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO
-        said.append(
+        which = (
             f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
-            f"{in_percent(share)} of its pixels outside {shown_href(most.href)}: {filled}"
+            f"{in_percent(share)} of its pixels outside {shown_href(most.href)}"
+        )
+        said.append(
+            f"{which}: {OVERHANG_IS_NODATA}" if is_marked else PixelWarning(f"{which}: {OVERHANG_IS_ZERO}")
         )
     return said
 

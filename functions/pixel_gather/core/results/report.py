@@ -30,6 +30,7 @@ from pixel_gather.core.plan.cube_plan import (
     WARP_THEM,
     CubePlan,
 )
+from pixel_gather.core.plan.warning_kinds import PixelWarning
 from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
 from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, table_rows
 from pixel_gather.core.results.timings import Timings, TimingSummary
@@ -570,51 +571,58 @@ class Tally:
             said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
             warnings = list(dict.fromkeys([*said, *warnings]))
         # What may have spoiled most of the cube goes to the front.
+        front = self._without_data()
         if self.n_nowhere:
             n_chips = plan.shape[0] // (1 if plan.chips is None else plan.chips.n_images)
             lie = "lies" if self.n_nowhere == 1 else "lie"
             which = f"{self.n_nowhere:,} of {counted(n_chips, 'chip')} {lie} on no image"
             hint = ": check their CRS (--crs), and that longitude comes first"
-            warnings.insert(0, which + (hint if self.n_nowhere == n_chips else ""))
+            front.append(which + (hint if self.n_nowhere == n_chips else ""))
         if self.n_apart > 1:  # this replaces the warning that the sample gave
             warnings = [each for each in warnings if ON_ANOTHER_GRID not in each]
             n_sources = sum(self.status_counts.values()) - self.status_counts["absent"]
-            warnings.insert(
-                0,
+            front.append(
                 f"{self.n_apart:,} of {n_sources:,} sources {ON_ANOTHER_GRID}, so their status is unlike"
-                + (WARP_THEM if self._earlier is None else ""),
+                + (WARP_THEM if self._earlier is None else "")
             )
-        warnings[:0] = self._without_data()
-        # The rest follows those of the plan.
+        # The rest follows those of the plan, but for what pixels may mean.
+        rest: list[str] = []
         if self.nodata_differs:
-            warnings.append("sources declare different nodata values: see the coordinate nodata")
+            rest.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
-            which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
             # This replaces the warning that the sample gave.
             warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
-            warnings.append(
-                f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {n_read:,} sources that were read: {which}"
+            which = f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {n_read:,} sources that were read"
+            rest.append(
+                PixelWarning(f"{which}: {OVERHANG_IS_ZERO}")
+                if self.n_filled_with_zero
+                else f"{which}: {OVERHANG_IS_NODATA}"
             )
         if self.n_lost_shards:
-            warnings.append(
+            rest.append(
                 f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
                 "sources are lost in status"
             )
         if self.n_below_claim:
-            warnings.append(
-                f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
-                "allows. The offset may be in the pixels already: then do not apply it again. See the "
-                "coordinate below_claim"
+            rest.append(
+                PixelWarning(
+                    f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
+                    "allows. The offset may be in the pixels already: then do not apply it again. See the "
+                    "coordinate below_claim"
+                )
             )
         if self.scaling_differs:
-            warnings.append(
-                "the scale or offset of some sources is undecided: their pixels are as they were stored, see "
-                "the coordinates offset_state and offset_reason"
-                if plan.values == "harmonised"
-                else "sources declare different scales or offsets: pixels are raw, see the coordinates "
-                "scale_factor and add_offset"
+            rest.append(
+                PixelWarning(
+                    "the scale or offset of some sources is undecided: their pixels are as they were stored, "
+                    "see the coordinates offset_state and offset_reason"
+                    if plan.values == "harmonised"
+                    else "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                    "scale_factor and add_offset"
+                )
             )
-        return warnings
+        of_pixels = [str(each) for each in rest if isinstance(each, PixelWarning)]
+        return [*front, *of_pixels, *warnings, *(each for each in rest if not isinstance(each, PixelWarning))]
 
     def _without_data(self) -> list[str]:
         """Return the warning about measurements that were read and have no valid pixel."""
