@@ -301,15 +301,18 @@ def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) ->
     assert known == {"S0": frozenset()}
 
 
-def test_several_measurements_grow_together() -> None:
-    """A list with bands adds a scene to every array."""
+@pytest.mark.parametrize("n_first", [2, 3])
+def test_several_measurements_grow_together(n_first: int) -> None:
+    """A list with bands adds a scene to every array, though one of them lacks a band."""
 
     def scenes(*numbers: int) -> FakeTable:
         made = tuple(
             CubeRow(
                 time_us=None,
                 sources=tuple(
-                    Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
+                    None
+                    if (n, band) == (n_first, "red")
+                    else Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
                     for at, band in enumerate(("red", "nir"))
                 ),
             )
@@ -319,10 +322,10 @@ def test_several_measurements_grow_together() -> None:
         digest = "-".join(map(str, numbers)).ljust(64, "x")
         return FakeTable(made, bands=("red", "nir"), columns=columns, digest=digest)
 
-    grown, whole = place(), place()
-    grown.gather(scenes(0, 1, 2))
-    report = grown.append(scenes(3, 4, 5))
-    expected = whole.gather(scenes(0, 1, 2, 3, 4, 5))
+    grown, whole = (place(output={"expected_rows": 5}) for _ in range(2))
+    grown.gather(scenes(*range(n_first)))
+    report = grown.append(scenes(*range(n_first, 5)))
+    expected = whole.gather(scenes(*range(5)))
 
     assert equal_but_for_clocks(grown.open(), whole.open())
     assert report is not None

@@ -281,6 +281,28 @@ def test_shard_is_stored_though_there_is_no_time_for_the_next() -> None:
     asyncio.run(run())
 
 
+def test_shard_takes_until_it_is_stored() -> None:
+    """So a worker begins no shard that it has no time to store."""
+    watched, noted = Watched(), list[float]()
+
+    class Times(ShardTimes):
+        def note(self, took_s: float) -> None:
+            noted.append(took_s)
+
+    async def later(_: int) -> None:
+        await asyncio.sleep(0.05)
+
+    watched.before_put = later
+
+    async def run() -> None:
+        async with two_shards(watched) as (grown, plan, tasks):
+            await watched.work(grown, plan, tasks, times=Times(left_s=800, limit_s=None, late_s=100))
+
+    asyncio.run(run())
+
+    assert [0.05 <= each < _LONGEST_S for each in noted] == [True, True]
+
+
 def test_shard_is_stored_though_the_gather_was_cancelled_before_the_next() -> None:
     """Nothing of the next one is stored."""
     watched = Watched()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from copy import replace
 from typing import Any, override
 
 import numpy as np
@@ -99,6 +100,20 @@ def check(grown: GrownPlace, *rows: tuple[int, ...]) -> None:
     assert lines["row"][used].tolist() == [at for at, row in enumerate(rows) for _ in row]
     assert json.loads(grown.contents()[RECEIPT_KEY])["sources"] == CONTRIBUTORS_KEY
     assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_groups_of_scenes_that_have_times_are_known_again() -> None:
+    """The groups have none, so neither has the cube."""
+
+    def timed(*numbers: int) -> FakeTable:
+        table = scenes(*numbers)
+        of_time = [replace(row, time_us=at) for at, row in enumerate(table.all_rows)]
+        return replace(table, all_rows=of_time, has_time=True)
+
+    grown = GrownPlace(images=IMAGES, request={"reduce": {"by": GROUP.name, "statistic": "mean"}})
+    grown.gather(timed(0, 1, 2, 3))
+
+    assert grown.append(timed(0, 1)) is None
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from pixel_gather.core.errors import ArrayExistsError, BudgetError, SourceError, StoreError
+from pixel_gather.core.errors import ArrayExistsError, BudgetError, BusyError, SourceError, StoreError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
@@ -31,7 +31,9 @@ from pixel_gather.engine.finish_gather import finish_gather
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, give_up_shard, load_shard
 from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
 from pixel_gather.engine.step_files import find_committed, load_plan, load_tasks
+from support.appends import GrownPlace
 from support.fakes import (
+    CODING,
     FakeControl,
     FakeCube,
     FakeEncoder,
@@ -484,6 +486,23 @@ def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
         "its bytes cannot be decoded",
         (NAMES[2],),
     )
+
+
+def test_source_that_was_replaced_between_two_strips_has_no_picture() -> None:
+    """Its halves were read, but they are of two files."""
+    layout = {"chunk": [1, 12, 8], "shard_rows": 10}
+    gather = Gather(request={"output": {"layout": layout}}, max_task_nbytes=7 * 12 * 16 * 2)
+    plan, tasks = gather.plan()
+    assert plan.n_strips == 2
+    for task in tasks:
+        gather.shard(task, plan)
+        gather.images[NAMES[3]] = FakeImage(pixels=IMAGES[NAMES[3]], header={"etag": '"other"'})
+
+    report = gather.finish(plan, tasks)
+
+    assert report.status_counts == {"ok": 6, "changed": 1}
+    (quicklooks,) = gather.cube.quicklooks
+    assert quicklooks.rows.tolist() == [0, 1, 2, 4, 5, 6]
 
 
 def test_gather_of_nothing_but_failures_still_finishes() -> None:
@@ -955,6 +974,45 @@ def test_shards_that_were_given_up_are_not_told_to_be_gathered_again() -> None:
     ):
         gather.finish(plan, tasks)
     assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
+
+
+def test_finish_gather_is_to_run_again_where_a_late_worker_replaced_what_it_gave_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shard in its place is of no commit, so its rows would be told as lost but hold pixels."""
+    gather = Gather()
+    plan, tasks = gather.filled(1)
+    (key,) = tasks[0].object_keys(plan)
+
+    async def beaten(task: ShardTask, **named: Any) -> None:
+        await give_up_shard(task, **named)
+        gather.cube.etags[key] = '"late"'
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finish_module, "give_up_shard", beaten)
+        with pytest.raises(BusyError, match="run again"):
+            gather.finish(plan, tasks, max_lost_share=0.25)
+    assert "complete" not in gather.cube.calls
+
+    assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
+
+
+def test_lost_shard_of_stored_tiles_has_none() -> None:
+    """A cube whose chunks are the sources' tiles has no pixels to fill it with."""
+    header = {"coding": CODING}
+    stored = {name: FakeImage(pixels=each[:, :16], header=header) for name, each in IMAGES.items()}
+    request = {"window": {"pixels": [0, 0, 16, 16]}, "nodata": 7, "output": {"codec": "source"}}
+    grown = GrownPlace(images=stored, request=request)
+
+    async def run() -> None:
+        planned = await grown.planned_first(table_of(*NAMES))
+        await grown.finished(*planned, max_lost_share=1)
+
+    asyncio.run(run())
+
+    pixels, statuses = grown.values("band_1", "status")
+    np.testing.assert_array_equal(pixels, np.full((7, 16, 16), 7))
+    assert statuses.ravel().tolist() == [Status.LOST] * 7
 
 
 def test_gather_of_windows_that_are_no_picture_has_no_quicklooks() -> None:

@@ -325,11 +325,8 @@ def _encoders_of(
     ]
 
 
-def _fill_of(measurement: Measurement, plan: CubePlan, task: ShardTask) -> Pixels | BandTiles:
+def _fill_of(measurement: Measurement, plan: CubePlan, task: ShardTask) -> Pixels:
     """Return what a shard stores for rows that were not read. It takes hardly any memory."""
-    if plan.passes_through:
-        (band,) = StoredTiles(task.n_rows, n_bands=1)
-        return band
     fill = np.array(measurement.fill_value, measurement.dtype)
     return np.broadcast_to(fill, (task.n_rows, task.y_stop - task.y_start, plan.width))
 

@@ -85,7 +85,7 @@ async def plan_rows(
     rows: SourceTable | None = (
         None if asked.is_known else choose_rows(request, whole, base, sources.projector)
     )
-    if rows is not None and not rows.n_rows and not base.append.is_first:
+    if rows is not None and not rows.n_rows:
         await _check_known_list(request, whole, base, sources=sources, workers=workers)
         rows = None
     if failed is not None:
