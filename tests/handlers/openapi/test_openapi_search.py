@@ -31,7 +31,10 @@ def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             target += "?lat=46.5&lng=11.5" if path == "/area" else ""
             answer = module.handler(event("GET", target), Context(left_s=29))
 
-            described = document["paths"][path]["get"]["responses"]["200"]["content"]
+            responses = document["paths"][path]["get"]["responses"]
+            assert {"400", "404", "429", "503"} <= responses.keys(), path
+            assert "ETag" in responses["200"]["headers"], path
+            described = responses["200"]["content"]
             ((media_type, content),) = described.items()
             assert answer["multiValueHeaders"]["Content-Type"] == [media_type], path
             Draft202012Validator(_whole(document, content["schema"])).validate(body_of(answer))

@@ -12,6 +12,9 @@ from obstore.store import LocalStore
 
 from handlers.deployment.settings import Settings
 from handlers.search.open_catalog import OpenCatalog
+from handlers.search.scene_answers import GEOJSON, JSON
+from handlers.search.search_parameters import parse_limit
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
@@ -129,7 +132,6 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "field"),
     [
@@ -154,8 +156,10 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
         ("/search?datetime=2024-06-02T00:00:00", "datetime"),
         ("/search?datetime=2024-06-02T00:00:00,5Z", "datetime"),
         ("/search?datetime=../..", "datetime"),
+        ("/search?datetime=2024-06-02T00:00:00Z/2024-07", "datetime"),
         ("/search?datetime=2024-06-03T00:00:00Z/2024-06-02T00:00:00Z", "datetime"),
         ("/search?bbox=1,2,3,4&intersects=%7B%7D", "bbox"),
+        ("/scenes?bbox=1,2,3,4&point=1,2", "bbox"),
         ("/search?intersects=%7B", "intersects"),
         ("/search?intersects=%7B%22type%22:%22Point%22%7D", "intersects"),
         ("/search?query=%5B%5D", "query"),
@@ -217,6 +221,9 @@ def test_item_search_finds_by_each_parameter(function: ModuleType) -> None:
         ({"ids": ["fiji", "malmo"]}, ["malmo", "fiji"]),
         ({"collections": ["landsat"]}, ["fiji"]),
         ({"collections": ["none"]}, ["no collection"]),
+        ({"collections": ["none", "landsat"]}, ["fiji", "no collection"]),
+        ({"cloud_below": 10}, ["copenhagen"]),
+        ({"datetime": "2023-12-31t23:59:59z/2024-06-02t23:59:59z"}, ["malmo"]),
         ({"datetime": "2024-06-02T00:00:00Z/2024-06-02T23:59:59Z"}, ["malmo"]),
         ({"query": {"eo:cloud_cover": {"lt": 10}}}, ["copenhagen"]),
         ({"ids": ["nosuch"]}, []),
@@ -234,6 +241,82 @@ def test_item_search_finds_by_each_parameter(function: ModuleType) -> None:
 
         assert found(function, "/search", body=body) == ids, body
         assert found(function, f"/search?{query}") == ids, query
+
+
+def test_fields_of_a_body_that_are_null_are_not_given(function: ModuleType) -> None:
+    """As clients write what nobody has set."""
+    assert found(function, "/search", body={"ids": ["fiji"], "limit": None, "bbox": None}) == ["fiji"]
+
+
+def test_a_page_has_no_more_scenes_than_the_most() -> None:
+    """More are not refused, as STAC API asks."""
+    assert [parse_limit({"limit": n}) for n in (9_999, 10_000, 10_001)] == [9_999, 10_000, 10_000]
+
+
+def test_area_may_name_scenes_and_collections(function: ModuleType) -> None:
+    """As the other searches."""
+    both = "/area?lat=55.5&lng=12.95"
+
+    assert body_of(ask(function, f"{both}&ids=copenhagen")) == ["s3://bucket/copenhagen/red.tif"]
+    assert body_of(ask(function, f"{both}&collections=landsat")) == []
+
+
+def test_names_are_quoted_in_links(function: ModuleType, tmp_path: Path) -> None:
+    """A slash in a name begins no other part of the address."""
+    write(tmp_path, item("a/b c", collection="x/y z"), item("d", collection="y z"), FIJI)
+    function.catalog._catalog = None
+    folder = f"{ROOT}/collections/x%2Fy%20z"
+
+    page = body_of(ask(function, "/search?ids=a/b%20c"))
+    (scene,) = page["features"]
+
+    children = [link["href"] for link in body_of(ask(function, "/"))["links"] if link["rel"] == "child"]
+    assert sorted(children) == [f"{ROOT}/collections/{name}" for name in ("landsat", "x%2Fy%20z", "y%20z")]
+    assert [link["href"] for link in scene["links"]] == [
+        f"{folder}/items/a%2Fb%20c",
+        folder,
+        folder,
+        f"{ROOT}/",
+    ]
+
+
+def test_items_of_a_collection_are_its_own_whatever_the_query_says(function: ModuleType) -> None:
+    """Its address says which ones."""
+    target = "/collections/landsat/items?collections=sentinel-2-l2a"
+
+    assert found(function, target) == ["fiji"]
+    links = body_of(ask(function, target))["links"]
+    assert [link["href"] for link in links if link["rel"] == "self"] == [f"{ROOT}{target}"]
+
+
+def test_number_of_scenes_is_that_of_the_page_and_a_posted_search_has_no_query(function: ModuleType) -> None:
+    """Its body is not in its address."""
+    page = body_of(ask(function, "/search", body={"limit": 3}))
+
+    assert page["numberReturned"] == len(page["features"]) == 3
+    assert [link["href"] for link in page["links"] if link["rel"] == "self"] == [f"{ROOT}/search"]
+
+
+def test_a_scene_keeps_its_footprint_or_gets_its_box(function: ModuleType, tmp_path: Path) -> None:
+    """In two halves across 180 degrees."""
+    shape = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [0, 1], [0, 0]]]}
+    boxed = {"box": item("boxed", box=(5.0, 6.0, 7.0, 8.0)), "point": item("point", box=(5.0, 6.0, 5.0, 6.0))}
+    scenes = [each | {"geometry": None} for each in boxed.values()]
+    write(tmp_path, FIJI, item("shaped", box=(0.0, 0.0, 2.0, 1.0), geometry=shape), *scenes)
+    function.catalog._catalog = None
+
+    by_id = {each["id"]: each["geometry"] for each in body_of(ask(function, "/search"))["features"]}
+
+    def ring(west: float, south: float, east: float, north: float) -> list[list[float]]:
+        return [[west, south], [east, south], [east, north], [west, north], [west, south]]
+
+    halves = [[ring(179.0, -18.0, 180.0, -17.0)], [ring(-180.0, -18.0, -179.0, -17.0)]]
+    assert by_id == {
+        "fiji": {"type": "MultiPolygon", "coordinates": halves},
+        "shaped": shape,
+        "boxed": {"type": "Polygon", "coordinates": [ring(5.0, 6.0, 7.0, 8.0)]},
+        "point": {"type": "Polygon", "coordinates": [ring(5.0, 6.0, 5.0, 6.0)]},
+    }
 
 
 def test_items_link_to_themselves(function: ModuleType) -> None:
@@ -259,18 +342,40 @@ def test_collections_say_where_and_when(function: ModuleType) -> None:
     ]
     assert body_of(ask(function, "/collections/landsat")) == by_id["landsat"]
     assert found(function, "/collections/landsat/items") == ["fiji"]
+    types = {link["rel"]: link["type"] for link in by_id["landsat"]["links"]}
+    assert types == dict.fromkeys(("self", "root", "parent"), JSON) | {"items": GEOJSON}
+    assert body_of(ask(function, "/scenes?ids=no%20collection"))["scenes"][0]["collection"] is None
+
+
+def test_a_collection_may_end_at_180_degrees_and_at_no_time(function: ModuleType, tmp_path: Path) -> None:
+    """So may its scenes."""
+    open_end = {"start_datetime": "2024-01-01T00:00:00Z", "end_datetime": None}
+    write(tmp_path, item("a", box=(170.0, 1.0, 180.0, 2.0), time=None, **open_end))
+    function.catalog._catalog = None
+
+    (extent,) = (each["extent"] for each in body_of(ask(function, "/collections"))["collections"])
+
+    assert extent["spatial"]["bbox"] == [[170.0, 1.0, 180.0, 2.0]]
+    assert extent["temporal"]["interval"] == [["2024-01-01T00:00:00Z", None]]
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["/collections/nosuch", "/collections/nosuch/items", "/collections/landsat/items/malmo", "/nosuch"],
+    ("target", "says"),
+    [
+        ("/collections/nosuch", "there is no collection nosuch"),
+        ("/collections/nosuch/items", "there is no collection nosuch"),
+        ("/collections/nosuch/items/malmo", "there is no collection nosuch"),
+        ("/collections/landsat/items/malmo", "there is no scene malmo in landsat"),
+        ("/nosuch", "nothing answers GET /nosuch"),
+    ],
 )
-def test_what_is_not_there_is_a_problem(function: ModuleType, target: str) -> None:
+def test_what_is_not_there_is_a_problem(function: ModuleType, target: str, says: str) -> None:
     """The 404 names what was not found."""
     answer = ask(function, target)
 
     assert answer["statusCode"] == 404
     assert header_of(answer, "Content-Type") == "application/problem+json"
+    assert body_of(answer)["detail"].startswith(says)
 
 
 def test_landing_page_leads_to_everything(function: ModuleType) -> None:
@@ -461,11 +566,20 @@ def test_area_answers_images_and_counts_folders_that_were_not_listed(lister: Mod
     assert len(links) == 13 + 2
     assert [link for link in links if link.endswith("/")] == [links[0], "s3://elsewhere/granule/"]
     assert header_of(answer, "Pixel-Gather-Not-Listed") == "2"
-    assert len(body_of(ask(lister, "/area?lat=46.5&lng=11.5"))) == 3
+    plain = ask(lister, "/area?lat=46.5&lng=11.5")
+    assert (len(body_of(plain)), header_of(plain, "Pixel-Gather-Not-Listed")) == (3, None)
+    some = ask(lister, "/area?lat=46.5&lng=11.5&expand=true&assets=B04.jp2")
+    assert body_of(some) == [links[0], "s3://elsewhere/granule/", "s3://folders/granule/B04.jp2"]
+    all_listed = ask(lister, "/area?lat=46.5&lng=11.5&expand=true&ids=listed")
+    assert (len(body_of(all_listed)), header_of(all_listed, "Pixel-Gather-Not-Listed")) == (13, "0")
 
 
-def test_pages_of_expanded_scenes_follow_one_another(lister: ModuleType, tmp_path: Path) -> None:
-    """A page lists the folders of its own scenes."""
+@pytest.mark.parametrize("most", [2, 500])
+def test_pages_of_expanded_scenes_follow_one_another(
+    lister: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """A page lists the folders of its own scenes, and has no more than can be listed in time."""
+    monkeypatch.setattr(lister, "MOST_EXPANDED", most)
     images = {"images": {"href": "s3://folders/granule/"}}
     write(tmp_path, *(item(f"s{n}", assets=images) for n in range(7)))
     lister.catalog._catalog = None
@@ -473,10 +587,13 @@ def test_pages_of_expanded_scenes_follow_one_another(lister: ModuleType, tmp_pat
     while token is not None:
         page = body_of(ask(lister, f"/scenes?expand=true&limit=3&token={token}"))
         assert all(len(scene["links"]) == 13 for scene in page["scenes"])
+        assert 0 < len(page["scenes"]) <= min(most, 3)
         ids += [scene["id"] for scene in page["scenes"]]
         token = page["next"]
 
     assert sorted(ids) == [f"s{n}" for n in range(7)]
+    links = body_of(ask(lister, "/area?lat=46.5&lng=11.5&expand=true"))
+    assert len(links) == 13 * min(most, 7)
 
 
 @pytest.mark.parametrize("target", ["/scenes?expand=true", "/area?lat=46.5&lng=11.5&expand=true"])
@@ -519,6 +636,37 @@ def test_a_warm_function_looks_for_a_new_version_now_and_then(tmp_path: Path) ->
     now = 80.0
     assert opened.newest() is not first
     assert opened.search(SceneQuery(), most=9, take=lambda each: each["id"]).parts == ["malmo"]
+
+    for file in tmp_path.iterdir():
+        file.unlink()
+    now = 111.0
+    with pytest.raises(StoreError, match=r"catalog\.columns could not be read"):
+        opened.newest()
+    opened.close()
+
+
+def test_buckets_are_reached_as_the_deployment_says() -> None:
+    """Within the time of one answer. Others are reached as its own."""
+    buckets = [
+        {"name": "paid", "region": "us-west-2", "requester_pays": True},
+        {"name": "open", "region": "eu-north-1", "unsigned": True},
+    ]
+    environment = ENVIRONMENT | {
+        "PIXEL_GATHER_CATALOG": "s3://paid/catalog.parquet",
+        "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps(buckets),
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+    }
+    opened = OpenCatalog(Settings.from_environment(environment))
+
+    found = [opened._settings_of(f"s3://{name}/folder") for name in ("paid", "open", "own")]
+
+    assert [(each.region, each.requester_pays, each.unsigned) for each in found] == [
+        ("us-west-2", True, False),
+        ("eu-north-1", False, True),
+        (None, False, False),
+    ]
+    assert {(each.endpoint, each.stays_on_host) for each in found} == {("http://127.0.0.1:9", True)}
+    assert all(each.write_timeout_s < 29 for each in found)
     opened.close()
 
 
