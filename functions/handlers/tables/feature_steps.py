@@ -235,7 +235,7 @@ class FeatureSteps(Struct, frozen=True):
                     record = replace(lost_record(image), tries=1 + state.tries.get(image.number, 0))
                     parts.write(record, NO_LINES)
             records = parts.records.values()
-            if state.n_wanted and len(records) < state.n_near:
+            if len(records) < state.n_near:
                 raise StoreError(
                     f"{counted(state.n_near - len(records), 'image')} of the table cannot be found in its "
                     "control files, as some of these have expired: ask for the table again after a month"

@@ -14,9 +14,11 @@ import rasterio
 
 from pixel_gather import verify_table
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.features.verify.verify import find_table
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather.tables.feature_rounds import TaskImage, lost_images
 from pixel_gather.tables.map_tasks import last_attempt
 from support.lambda_functions import ENVIRONMENT, EXECUTION
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
@@ -78,7 +80,6 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None:
     """With their features, which each version has beside it."""
     body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones-grow"}
@@ -91,15 +92,17 @@ def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_path: Path) -> None:
-    """Though its list does not name it."""
+    """Though its list does not name it. Each append counts its own try."""
     service.machine.poison = {"scenes/1.tif"}
     service.made(appending(service, 0, 1))
+    again = service.made(appending(service, 3))
+    assert sorted(service.table(again, "images_table")["tries"].to_pylist()) == [1, 1, 2]
     service.machine.poison = set()
     document = service.made(appending(service, 2))
 
     result = document["result"]
     assert (result["appended"], result["read"], result["failed"]) == (1, 2, 0)
-    assert lines(service) == at_once(service, tmp_path, 0, 1, 2)
+    assert lines(service) == at_once(service, tmp_path, 0, 1, 2, 3)
 
 
 @pytest.mark.long
@@ -198,9 +201,40 @@ def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path
         patch.setattr(CommittedTables, "upload", late)
         result = service.ended(slow["gather"])["result"]
 
-    assert result["version"] == 3
+    assert (result["version"], result["appended"]) == (3, 1)
+    assert service.ended(slow["gather"])["result"] == result
+    of_quick = service.ended(quick["gather"])["result"]
+    assert (of_quick["version"], of_quick["appended"]) == (2, 1)
     table = sorted(pq.read_table(io.BytesIO(_last(service.machine.s3))).to_pylist(), key=str)
     assert table == at_once(service, tmp_path, 0, 1, 2)
+
+
+@pytest.mark.long
+def test_a_round_of_a_table_that_was_removed_meanwhile_is_not_gone_on_with(service: Service) -> None:
+    """Another call has written the table, somebody has removed it, and a third one has begun it anew."""
+    body = {name: each for name, each in appending(service, 0, 1).items() if name != "append_to"}
+    first = service.begun(body, "a")
+    for item in (0, 1):
+        service.handle(first, item)
+    steps, s3, done = service.machine.plan.workflow.steps["points"], service.machine.s3, list[Any]()
+    row = CubeRow(time_us=None, sources=(Source(href=HREFS[1]),))
+
+    async def late(*given: Any) -> list[TaskImage]:
+        if done:
+            return await lost_images(*given)
+        done.append(None)
+        await steps.after(*_round_of(first), execution="twin")
+        for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-")["Contents"]:
+            s3.delete_object(Bucket="cubes", Key=each["Key"])
+        done.append(await steps.begin(body, execution="b", left_s=60.0))
+        return [TaskImage(1, row)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handlers.tables.feature_steps.lost_images", late)
+        with pytest.raises(StoreError, match="the table was removed meanwhile, and is made anew: try again"):
+            service.ended(first["gather"])
+
+    assert done[1]["gather"].endswith("/1")
 
 
 def test_an_append_that_finds_a_table_made_meanwhile_is_to_try_again(service: Service) -> None:

@@ -112,7 +112,6 @@ def test_a_round_is_told_to_cost_what_the_plan_says_and_a_table_what_it_took(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_the_same_request_is_made_once_and_other_features_are_another_table(service: Service) -> None:
     """The name is of what the list and the features hold, not of their addresses."""
     body = of_points(service)
@@ -138,6 +137,7 @@ def test_an_image_that_kills_its_worker_is_lost_and_no_other(service: Service, t
     document = service.made(body)
 
     found, here = service.table(document).to_pylist(), service.here(body, tmp_path).to_pylist()
+    assert service.machine.n_children == [N, 1]
     assert document["result"]["failed"] == 1
     assert [each for each in found if each["status"] == "lost"] == [
         dict.fromkeys(found[0])
@@ -172,7 +172,6 @@ def test_an_image_that_cannot_be_read_is_told(service: Service) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_tasks_and_finish_may_run_in_any_order_and_again(service: Service, tmp_path: Path) -> None:
     """A task that is done again, before or after the end, changes nothing. Nor does another finish."""
     body = of_points(service)
@@ -188,15 +187,47 @@ def test_tasks_and_finish_may_run_in_any_order_and_again(service: Service, tmp_p
     service.handle(second, 1)
     again = [service.ended(second["gather"]), service.ended(verdict["gather"]), service.begun(body, "b")]
     after = service.machine.s3.list_objects_v2(Bucket="cubes")["Contents"]
+    note = f"tables/{done['result']['name']}/rounds/0/result.json"
+    service.machine.s3.delete_object(Bucket="control", Key=note)  # as if the call that wrote it was killed
+    without_note = service.ended(verdict["gather"])
+    noted = json.loads(service.machine.s3.get_object(Bucket="control", Key=note)["Body"].read())
 
     assert (second["verdict"], second["n_missing"], done["verdict"]) == ("planned", 2, "complete")
     assert again == [done, done, done]
+    assert (without_note, noted["result"]) == (done, done["result"])
     assert table == after
     lines, images = (read(service, done["result"][each]) for each in ("table", "images_table"))
     assert lines.equals(service.here(body, tmp_path))
     for name in ("requests", "bytes"):  # what was read twice was paid twice
         of_images = dict(zip(images["hrefs"].to_pylist(), images[name].to_pylist(), strict=True))
         assert done["result"][name] == sum(of_images.values()) + of_images[json.dumps([HREFS[2]])]
+
+
+@pytest.mark.long
+def test_an_image_of_a_late_worker_is_not_lost(service: Service) -> None:
+    """It comes after its round has ended. Its worker of the next round fails as well."""
+    verdict = service.begun(of_points(service, sources=HREFS[:2]), "a")
+    service.handle(verdict, 0)
+    second = service.ended(verdict["gather"])
+    service.handle(verdict, 1)
+
+    result = service.ended(second["gather"])["result"]
+
+    assert (second["n_missing"], result["scenes"], result["failed"]) == (1, 2, 0)
+
+
+@pytest.mark.long
+def test_a_table_that_lacks_control_files_is_not_written(service: Service) -> None:
+    """Those of its first round have expired, so what was read then cannot be found."""
+    verdict = service.begun(of_points(service, sources=HREFS[:2]), "a")
+    service.handle(verdict, 0)
+    second = service.ended(verdict["gather"])
+    service.handle(second, 0)
+    name = verdict["gather"].partition("/")[0]
+    service.machine.s3.delete_object(Bucket="control", Key=f"tables/{name}/rounds/0/state")
+
+    with pytest.raises(StoreError, match="2 images of the table cannot be found in its control files"):
+        service.ended(second["gather"])
 
 
 def read(service: Service, href: str) -> pa.Table:
@@ -230,7 +261,6 @@ def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
     assert (verdict["n_missing"], again["n_missing"]) == (N, N - 1)
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> None:
     """If none is, there is no round of the map, and all lines say why."""
@@ -310,3 +340,24 @@ def test_limits_of_dollars_and_of_size_refuse(service: Service, monkeypatch: pyt
     assert large["error"]["detail"].startswith("there would be about 240 lines")
     assert (code, many["detail"].startswith("there are 41 features")) == (422, True)
     assert service.machine.n_children == []
+
+
+def test_a_table_may_have_just_as_many_features_images_and_lines_as_one_takes(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more is too many. A worker has no more lines than it can hold."""
+    of_steps = "handlers.tables.feature_steps"
+    for name, most in (
+        (f"{of_steps}._LINES_PER_TASK", 100),
+        (f"{of_steps}.MOST_LINES", 40 * N),
+        (f"{of_steps}.MOST_IMAGES", N),
+        ("handlers.tables.feature_table.MOST_FEATURES", 41),
+    ):
+        monkeypatch.setattr(name, most)
+    code, plan = service.do("POST", "/tables/plan", of_points(service))
+    monkeypatch.setattr(f"{of_steps}.MOST_IMAGES", N - 1)
+    many_code, many = service.do("POST", "/tables/plan", of_points(service))
+
+    assert (code, plan["lines"], plan["workers"]) == (200, 40 * N, 3)
+    assert many_code == 422
+    assert many["detail"].startswith("there are 6 images, and one table takes at most 5: make one table for")
