@@ -13,6 +13,7 @@ import pytest
 from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
+from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.halt import HALTED_KEY, halt_content
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
@@ -122,7 +123,6 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
     assert same(shown["ranking"]["scenes"]) == same(service.here(body))
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path: Path) -> None:
     """Only scenes whose rank is open are read again. The documents are those of the API's description.
@@ -254,8 +254,62 @@ def test_limit_of_dollars_refuses_or_ends_a_large_ranking(service: Service) -> N
     assert refused["error"]["type"] == "BudgetError"
     assert refused["error"]["detail"].startswith("limits.usd: 6 scenes would cost about")
     assert ended["state"] == "succeeded"
-    assert "were not read finer" in ended["ranking"]["notes"][0]
+    (note,) = ended["ranking"]["notes"]
+    assert "were not read finer" in note
     assert len(ended["ranking"]["scenes"]) == 6
+
+
+@pytest.mark.long
+def test_a_ranking_costs_its_rounds_and_its_requests(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round costs what its workers cost."""
+    monkeypatch.setattr("pixel_gather.features.rank.map_rounds.usd_of_round", lambda **_: 0.25)
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
+    _, shown = service.show(line["id"])
+
+    result, totals = shown["result"], shown["ranking"]["totals"]
+    requests = sum(each["requests"] for each in shown["ranking"]["scenes"])
+    assert (totals["requests"], result["requests"]) == (requests, requests)
+    assert result["rounds"] > 1
+    assert result["usd"] == totals["usd"] == pytest.approx(0.25 * result["rounds"] + requests * USD_PER_GET)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_was_spent_counts_where_scenes_are_read_finer(
+    service: Service, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    """Scenes that were lost with their worker are read again all the same."""
+    monkeypatch.setattr("handlers.rank.ranking_rounds.USD_PER_GET", 1.0)
+    service.machine.poison = {"scene2.tif"} if is_lost else set()
+    precision = "coarse" if is_lost else 0.01
+
+    _, line = service.ask(
+        {"sources": SCENES, "by": "b1", "precision": precision, "limits": {"usd": 1, "seconds": 3600}}
+    )
+    _, shown = service.show(line["id"])
+
+    statuses = [row["status"] for row in shown["ranking"]["scenes"]]
+    notes = shown["ranking"]["notes"]
+    assert len(service.machine.n_children) == 1 + is_lost
+    assert statuses == ["ok"] * (6 - is_lost) + ["lost"] * is_lost
+    assert [each.startswith("limits.usd: ") for each in notes] == [True] * (not is_lost)
+
+
+@pytest.mark.long
+def test_a_limit_of_dollars_leaves_room_for_scenes_that_are_read_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is, if all are read at full resolution at once."""
+    monkeypatch.setattr("handlers.rank.ranking_rounds._TO_READ_ON", 1e6)
+    states = []
+    for precision in (0.01, "exact"):
+        body = {"sources": SCENES, "by": "b1", "precision": precision, "limits": {"usd": 0.5}}
+        verdict = service.machine.plan.handler({"request": body, "execution": "a"}, Context())
+        states.append((verdict["verdict"], verdict.get("error")))
+
+    assert states == [("refused", "BudgetError"), ("planned", None)]
 
 
 @pytest.mark.long
@@ -314,7 +368,6 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     assert same(again["ranking"]["scenes"]) == same(first["ranking"]["scenes"])
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("asks", [True, False], ids=["request", "redrive"])
 def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) -> None:
@@ -460,7 +513,6 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     """They are handled like gathers. The documents are those of the API's description."""
     body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
@@ -527,7 +579,11 @@ def test_list_that_is_too_long_is_refused_with_what_to_do(
     _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "exact"})
     _, shown = service.show(line["id"])
     code, problem = service.do("POST", f"/tables/{line['id']}/redrive")
+    monkeypatch.setattr("handlers.rank.ranking_rounds._MOST_SCENES", 6)
+    request = {"sources": SCENES, "by": "b1", "precision": "exact"}
+    just = service.machine.plan.handler({"request": request, "execution": "a"}, Context())
 
+    assert just["verdict"] == "planned"
     assert shown["error"]["type"] == "BudgetError"
     assert shown["error"]["detail"].startswith("there are 6 scenes, and one ranking takes at most 5: choose")
     assert "redrive" not in shown["links"]
