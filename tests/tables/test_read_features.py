@@ -2,12 +2,16 @@
 
 import io
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
+import shapely
 from arro3.core import Array, DataType, RecordBatch, Table
+from arro3.io import write_parquet
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.tables.features import NO_TIME, Features
@@ -39,6 +43,26 @@ class Case:
     crs: str = "EPSG:4326"
 
 
+def _geoparquet(**column: object) -> bytes:
+    """Return a file with a box of each shape, as many programs write it."""
+    about = {"version": "1.1.0", "primary_column": "place"}
+    about |= {"columns": {"place": {"encoding": "WKB", "geometry_types": ["Point"]} | column}}
+    table = Table.from_pydict(
+        {
+            "plot": Array(["p0"], DataType.utf8()),
+            "place": Array([shapely.to_wkb(shapely.Point(11.5, 46.25))], DataType.binary()),
+            "bbox": Array(["a box"], DataType.utf8()),
+        }
+    )
+    to = io.BytesIO()
+    write_parquet(table.with_schema(table.schema.with_metadata({"geo": json.dumps(about)})), to)
+    return to.getvalue()
+
+
+def _feature(**more: object) -> dict[str, object]:
+    return {"type": "Feature", "geometry": _POINT, "properties": {"plot": "p0"}} | more
+
+
 CASES = (
     Case("csv", "a.csv", b"plot,lon,lat\np0,11.5,46.25\n"),
     Case("byte order mark", "a.csv", b"\xef\xbb\xbfplot,lon,lat\np0,11.5,46.25\n"),
@@ -59,8 +83,54 @@ CASES = (
     Case(
         "lines",
         "a.geojsonl",
-        json.dumps({"type": "Feature", "geometry": _POINT, "properties": {"plot": "p0"}}).encode() + b"\n",
+        json.dumps(_feature()).encode() + b"\n",
     ),
+    Case("sequence", "a.geojsonl", b"\x1e" + json.dumps(_feature()).encode() + b"\r\n"),
+    Case("first letter", "a", _geojson(_POINT)),
+    Case("one feature", "a.json", json.dumps(_feature()).encode()),
+    Case("one feature on many lines", "a.json", json.dumps(_feature(), indent=2).encode()),
+    Case(
+        "id of a feature",
+        "a.json",
+        json.dumps(_feature(id="p0", properties={})).encode(),
+        FeatureColumns(id="id"),
+    ),
+    Case(
+        "a property before the id of a feature",
+        "a.json",
+        json.dumps(_feature(id="p9", properties={"id": "p0"})).encode(),
+        FeatureColumns(id="id"),
+    ),
+    Case(
+        "columns before the geometry",
+        "a.json",
+        json.dumps(_feature(geometry=_BOX, properties={"plot": "p0", "a": 11.5, "b": 46.25})).encode(),
+        FeatureColumns(id="plot", x="a", y="b"),
+    ),
+    Case(
+        "crs before that of the file",
+        "a.json",
+        _geojson(_POINT, crs={"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}),
+        FeatureColumns(id="plot", crs="EPSG:3857"),
+        "EPSG:3857",
+    ),
+    Case("small letters", "a.csv", b"plot,X,y\np0,11.5,46.25\n", FeatureColumns(id="plot", crs="ogc:crs84")),
+    Case("heights", "a.csv", b"plot,x,y\np0,11.5,46.25\n", FeatureColumns(id="plot", crs="EPSG:4979")),
+    Case(
+        "hexadecimal",
+        "a.csv",
+        f"plot,wkb\np0,{shapely.to_wkb(shapely.Point(11.5, 46.25), hex=True)}\n".encode(),
+    ),
+    Case("empty column", "a.csv", b"plot,note,lon,lat\np0,,11.5,46.25\n"),
+    Case("geoparquet", "a", _geoparquet()),
+    Case("geoparquet of no crs", "a.pq", _geoparquet(crs=None)),
+    Case(
+        "geoparquet of a code",
+        "a",
+        _geoparquet(crs={"id": {"authority": "EPSG", "code": 3857}}),
+        crs="EPSG:3857",
+    ),
+    Case("geoparquet of a whole crs", "a", _geoparquet(crs={"name": "own"}), crs='{"name": "own"}'),
 )
 
 
@@ -72,6 +142,91 @@ def test_every_format_gives_the_same_point(case: Case) -> None:
     assert (features.ids.tolist(), features.xs.tolist(), features.ys.tolist()) == (["p0"], [11.5], [46.25])
     assert features.crs == case.crs
     assert features.geometries is None
+
+
+def test_other_columns_are_kept_without_the_shapes() -> None:
+    """And without what GeoParquet writes to find them."""
+    of_csv = read_features(io.BytesIO(b"wkt,n\nPOINT (1 2),7\n,8\n"), name="a.csv", columns=FeatureColumns())
+    of_parquet = read_features(io.BytesIO(_geoparquet()), name="a", columns=FeatureColumns())
+
+    assert of_csv.columns is not None
+    assert of_parquet.columns is not None
+    assert (of_csv.columns.column_names, of_parquet.columns.column_names) == (["n"], ["plot"])
+    assert (of_csv.ids.tolist(), of_csv.is_empty.tolist()) == ([1, 2], [False, True])
+
+
+def test_points_among_polygons_are_shapes_as_well() -> None:
+    """They are told to have no area."""
+    features = read_features(io.BytesIO(_geojson(_BOX, _POINT)), name="a.json", columns=FeatureColumns())
+
+    assert features.geometries is not None
+    assert [each.geom_type for each in features.geometries[:2]] == ["Polygon", "Point"]
+
+
+def test_a_geometry_alone_is_a_feature() -> None:
+    """It has the number 1."""
+    features = given_features(_POINT, columns=FeatureColumns())
+
+    assert (features.ids.tolist(), features.xs.tolist()) == ([1], [11.5])
+
+
+def test_features_may_have_500_columns() -> None:
+    """One more is too many."""
+    row = {"lon": 0.0, "lat": 0.0} | dict.fromkeys(map(str, range(498)), 1)
+
+    assert len(given_features([row], columns=FeatureColumns())) == 1
+    with pytest.raises(RequestError, match="there are more than 500 columns; leave some out"):
+        given_features([row | {"more": 1}], columns=FeatureColumns())
+
+
+@pytest.mark.parametrize("given", ["x", "y"])
+def test_the_coordinate_that_is_not_named_is_told(given: str) -> None:
+    """Both are needed."""
+    with pytest.raises(RequestError, match="give both x and y") as raised:
+        given_features([{"x": 1.0, "y": 2.0}], columns=FeatureColumns(**{given: given}))
+
+    assert raised.value.field == {"x": "y", "y": "x"}[given]
+
+
+def test_ids_of_a_file_are_as_they_are_written() -> None:
+    """007 is not 7. Features of which some have no id of their own have no column of ids."""
+    found = read_features(
+        io.BytesIO(b'\xef\xbb\xbf"k",lon,lat\n007,1,2\n8,3,4\n'), name="a.csv", columns=FeatureColumns(id="k")
+    )
+    some = json.dumps({"features": [_feature(id=3), _feature()]}).encode()
+
+    assert found.ids.tolist() == ["007", "8"]
+    with pytest.raises(RequestError, match="there is no column id; there are plot"):
+        read_features(io.BytesIO(some), name="a.json", columns=FeatureColumns(id="id"))
+
+
+def test_values_of_every_type_are_kept() -> None:
+    """Numbers that are too large for a column, and what has no type of its own, become text."""
+    values = {
+        "flag": (True, None),
+        "bytes": (b"ab", None),
+        "large": (2**70, 1),
+        "mixed": (1, 0.5),
+        "nan": (math.nan, 2.0),
+        "day": (date(2024, 6, 1), None),
+        "moment": (datetime(2024, 6, 1, 10, tzinfo=UTC), "noon"),
+        "list": ([1, 2], None),
+    }
+    rows = [{"lon": 0.0, "lat": 0.0} | {name: pair[at] for name, pair in values.items()} for at in (0, 1)]
+
+    columns = given_features(rows, columns=FeatureColumns()).columns
+
+    assert columns is not None
+    assert {name: columns[name].to_pylist() for name in values} == {
+        "flag": [True, None],
+        "bytes": [b"ab", None],
+        "large": [str(2**70), "1"],
+        "mixed": [1.0, 0.5],
+        "nan": [None, 2.0],
+        "day": ["2024-06-01", None],
+        "moment": ["2024-06-01T10:00:00+00:00", "noon"],
+        "list": ["[1, 2]", None],
+    }
 
 
 def _square(west: float, south: float) -> dict[str, object]:
@@ -168,12 +323,24 @@ def test_coordinates_of_every_type_are_numbers(column: Array, expected: list[flo
 
 def test_times_are_read() -> None:
     """As dates or moments; one may be missing."""
-    rows = [{"lon": 0.0, "lat": 0.0, "t": text} for text in ("1970-01-02", "1970-01-01T00:00:01Z", "")]
+    rows = [
+        {"lon": 0.0, "lat": 0.0, "t": text}
+        for text in (
+            "1970-01-02",
+            " 1970-01-01T00:00:01Z",
+            "",
+            None,
+            date(1970, 1, 2),
+            datetime(1970, 1, 2, 1, tzinfo=UTC),
+        )
+    ]
 
     features = given_features(rows, columns=FeatureColumns(time="t"))
 
     assert features.times_us is not None
-    assert features.times_us.tolist() == [86_400_000_000, 1_000_000, NO_TIME]
+    day = 86_400_000_000
+    expected = [day, 1_000_000, NO_TIME, NO_TIME, day, day + 3_600_000_000]
+    assert features.times_us.tolist() == expected
 
 
 def _moved(features: Features) -> Features:
@@ -216,6 +383,8 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
         ("a.geojson", b'{"type": "Topology"}', "write a FeatureCollection"),
         ("a.geojson", b'{"type": "FeatureCollection", "features": []}', "there is no feature"),
         ("a.parquet", b"PAR1PAR1", "not Parquet"),
+        ("a.parquet", _geoparquet(encoding="point"), "its geometry is point; write it as WKB"),
+        ("a.csv", b"plot,X,Y\n1,2,3\n", "crs: say which CRS these coordinates are of"),
     ],
 )
 def test_what_is_no_feature_is_refused(name: str, content: bytes, says: str) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 from itertools import batched
 from typing import IO, TYPE_CHECKING, Any, Final, cast
@@ -295,12 +295,8 @@ def _times(table: "Table", column: str, name: str) -> Integers:
 def _time(value: object, column: str, name: str) -> int:
     if value is None or value == "":
         return int(NO_TIME)
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if isinstance(value, datetime):
-        value = value.isoformat()
     try:
-        return parse_time(str(value).strip().replace("Z", "+00:00"))
+        return parse_time(value.isoformat() if isinstance(value, date) else str(value).strip())
     except ValueError as error:
         says = f"{str(value)[:60]!r} in column {column} is no time; write 2024-06-01"
         raise RequestError(says, field=name) from error
@@ -338,11 +334,9 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
 
     first = file.readline(1 << 20).decode("utf-8-sig", errors="replace")
     delimiter = max(",;\t", key=first.count)
-    start = 3 if first and file.seek(0) == 0 and file.read(3) == b"\xef\xbb\xbf" else 0
-    content = io.BytesIO(file.read()) if start else file
-    content.seek(0)
+    file.seek(0)
     with _refusing(name, "this is no CSV file"):
-        schema = infer_csv_schema(content, has_header=True, delimiter=delimiter)
+        schema = infer_csv_schema(file, has_header=True, delimiter=delimiter)
         kept = {columns.id, columns.time}  # as they are written: 007 is not 7
         fields = [
             Field(each.name.strip(), DataType.utf8())
@@ -352,9 +346,9 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
         ]
         if len({each.name for each in fields}) < len(fields):
             raise RequestError("two columns have the same name; rename one", field=name)
-        content.seek(0)
+        file.seek(0)
         batches = read_csv(
-            content, Schema(fields), has_header=True, delimiter=delimiter, batch_size=_N_PER_BATCH
+            file, Schema(fields), has_header=True, delimiter=delimiter, batch_size=_N_PER_BATCH
         )
         return Table.from_arrow(batches)
 
@@ -417,7 +411,6 @@ class _Feature(msgspec.Struct):
 class _Collection(msgspec.Struct):
     features: list[_Feature] | None = None
     crs: Any = None
-    geometry: msgspec.Raw | None = None
     type: str = ""
 
 
@@ -486,6 +479,6 @@ def _array_of(values: Sequence[Any]) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, date | datetime):
+    if isinstance(value, date):
         return value.isoformat()
     return json.dumps(value, default=str)
