@@ -44,8 +44,8 @@ class Case:
 
 
 def _geoparquet(**column: object) -> bytes:
-    """Return a file with a box of each shape, as many programs write it."""
-    about = {"version": "1.1.0", "primary_column": "place"}
+    """Return a file of one point with a box of it, as many programs write them."""
+    about: dict[str, object] = {"version": "1.1.0", "primary_column": "place"}
     about |= {"columns": {"place": {"encoding": "WKB", "geometry_types": ["Point"]} | column}}
     table = Table.from_pydict(
         {

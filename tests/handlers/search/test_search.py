@@ -349,7 +349,7 @@ def test_collections_say_where_and_when(function: ModuleType) -> None:
 
 def test_a_collection_may_end_at_180_degrees_and_at_no_time(function: ModuleType, tmp_path: Path) -> None:
     """So may its scenes."""
-    open_end = {"start_datetime": "2024-01-01T00:00:00Z", "end_datetime": None}
+    open_end: dict[str, Any] = {"start_datetime": "2024-01-01T00:00:00Z", "end_datetime": None}
     write(tmp_path, item("a", box=(170.0, 1.0, 180.0, 2.0), time=None, **open_end))
     function.catalog._catalog = None
 
@@ -651,7 +651,7 @@ def test_buckets_are_reached_as_the_deployment_says() -> None:
         {"name": "paid", "region": "us-west-2", "requester_pays": True},
         {"name": "open", "region": "eu-north-1", "unsigned": True},
     ]
-    environment = ENVIRONMENT | {
+    environment = dict(ENVIRONMENT) | {
         "PIXEL_GATHER_CATALOG": "s3://paid/catalog.parquet",
         "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps(buckets),
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
