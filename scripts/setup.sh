@@ -1,6 +1,6 @@
 # Sourced by the other scripts, or by you from bash or zsh: goes to the project's root and sets up what it
-# needs, once. Other shells: run it in the project's folder. Needs Python, git and a shell. Leaves `uv` on PATH
-# and the locked packages in .venv.
+# needs, once. Other shells: run it in the project's folder. Needs Python, git and a shell. Leaves the locked
+# packages in .venv, and `uv` and `pixel-gather` on PATH.
 
 # Which file is sourced, each shell tells in its own way, and some do not tell at all.
 if [ -n "${BASH_SOURCE-}" ]; then
@@ -25,4 +25,5 @@ if ! uv --version >/dev/null 2>&1; then
   fi
   export PATH="$root/.uv/bin:$PATH"
 fi
+export PATH="$root/.venv/bin:$PATH"
 uv sync --locked --quiet

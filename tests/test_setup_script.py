@@ -26,9 +26,11 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def _source(shell: str, script: str, cwd: Path, tools: Path) -> subprocess.CompletedProcess[str]:
+def _source(
+    shell: str, script: str, cwd: Path, tools: Path, *, then: str = "pwd"
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 # our own words
-        [shell, "-c", f'. "{script}" && pwd'],
+        [shell, "-c", f'. "{script}" && {then}'],
         capture_output=True,
         text=True,
         check=False,
@@ -54,6 +56,19 @@ def test_sourced_from_elsewhere_finds_the_project(shell: str, project: Path, tmp
     ended = _source(shell, "../a project/scripts/setup.sh", tmp_path / "elsewhere", tmp_path / "tools")
 
     assert ended.stdout.strip() == str(project)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_commands_of_the_project_are_found(shell: str, project: Path, tmp_path: Path) -> None:
+    """The pages write ``pixel-gather`` alone, without ``uv run``."""
+    command = project / ".venv" / "bin" / "pixel-gather"
+    command.parent.mkdir(parents=True)
+    command.write_text("#!/bin/sh\necho the one of the project\n")
+    command.chmod(0o755)
+
+    ended = _source(shell, "scripts/setup.sh", project, tmp_path / "tools", then="pixel-gather")
+
+    assert ended.stdout.strip() == "the one of the project"
 
 
 @pytest.mark.skipif("dash" not in SHELLS, reason="dash is not installed")
