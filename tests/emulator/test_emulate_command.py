@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from pixel_gather_cli.commands.emulate import Options, Steps, emulate
+from pixel_gather_cli.commands.emulate import Options, Steps, emulate, emulate_command
 
 
 class NotDeployedError(Exception):
@@ -155,6 +156,17 @@ def test_emulate_has_an_env_file_while_it_is_ready(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_missing_folder_of_the_env_file_is_told_before_the_deployment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deployment takes up to a minute. It is not made in vain."""
+    monkeypatch.setitem(sys.modules, "pixel_gather_emulator", None)
+
+    ended = CliRunner().invoke(emulate_command, ["--env-file", str(tmp_path / "none" / "env")])
+
+    assert f"--env-file: there is no folder {tmp_path / 'none'}; nothing was deployed" in ended.output
+
+
 def test_env_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Any shell reads values with blanks and quotes correctly."""
     path, read = tmp_path / "env", tmp_path / "read"
@@ -196,7 +208,7 @@ def test_a_long_step_says_that_it_goes_on(capsys: pytest.CaptureFixture[str]) ->
     steps.goes_on()
 
     assert [line.split(" s  ")[1] for line in capsys.readouterr().err.splitlines()] == (
-        ["deploy", "deploy goes on"]
+        ["deploy", "deploy: goes on"]
     )
 
 

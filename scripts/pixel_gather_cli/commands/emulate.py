@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
+from pixel_gather.io.replaced_file import replacing
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
 from pixel_gather_cli.signals import ends_when_terminated
 
@@ -71,6 +72,9 @@ def emulate_command(*, command: tuple[str, ...], given: tuple[str, ...], **optio
     """
     if command and shutil.which(command[0]) is None:
         raise click.ClickException(f"{command[0]}: no such command; nothing was deployed")
+    env_file = options["env_file"]
+    if env_file is not None and not env_file.parent.is_dir():
+        raise click.ClickException(f"--env-file: there is no folder {env_file.parent}; nothing was deployed")
     deployed, failures = _emulator()
     return emulate(command, Options(context=_context(given), **options), deployed=deployed, failures=failures)
 
@@ -153,7 +157,7 @@ class Steps:
     def goes_on(self) -> None:
         """Say that the step goes on, if there is one."""
         if self._step is not None:
-            self._say(f"{self._step} goes on")
+            self._say(f"{self._step}: goes on")
 
     def end(self) -> None:
         """Say nothing more."""
@@ -169,10 +173,9 @@ def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None
     if path is None:
         yield
         return
-    new = path.with_name(f"{path.name}.new")
-    new.touch(mode=0o600)
-    new.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()))
-    new.replace(path)
+    with replacing(path) as new:
+        new.touch(mode=0o600)
+        new.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()))
     try:
         yield
     finally:
