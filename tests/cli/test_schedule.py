@@ -156,7 +156,7 @@ REFUSED = {
     ): "request.sources.sign: this deployment does not sign by earth",
     ("remove", "of-the-stack"): "comes from the stack's settings",
     ("remove", "nobody"): "there is no schedule nobody",
-    ("list", "--stack", "Nobody"): "there is no stack Nobody",
+    ("list", "--stack", "Nobody"): "--stack and --region name another$",
 }
 
 

@@ -88,6 +88,6 @@ class AwsAccount:
                     raise
                 raise DeploymentError(
                     f"there is no stack {stack} in {client.meta.region_name}: --stack and --region name "
-                    "another, or --api the address of its API"
+                    "another"
                 ) from error
         return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}
