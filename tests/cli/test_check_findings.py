@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.samples import PIXELS
-from pixel_gather_cli.commands.check import _print, _save
+from pixel_gather_cli.commands.check import _print, _save, _settings_of, check_command
 from pixel_gather_cli.commands.plan import plan_command
 from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
 from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
@@ -219,10 +219,35 @@ def test_plan_uses_the_figures_that_a_check_has_saved(tmp_path: Path) -> None:
         return dict(found["estimate"])
 
     before = planned()
-    _save(settings, {"COLD_START": 11.0})
+    _save(settings, _settings_of(settings) | {"measured": {"COLD_START": 11.0}})
     after_ = planned("--measured", str(settings))
 
     assert json.loads(settings.read_text()) == {"max_usd": 5, "measured": {"COLD_START": 11.0}}
     # the plan and the workers start one after another, and finish beside the workers
     assert after_["seconds"] == pytest.approx(before["seconds"] + 20)
     assert "11 s (measured in this account by a gather of samples)" in json.dumps(after_)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("broken.json", "is no JSON object: "),
+        ("list.json", "is no JSON object: "),
+        ("none/c.json", "no folder"),
+    ],
+)
+def test_a_file_that_cannot_take_figures_is_told_before_the_gather(
+    tmp_path: Path, file: str, said: str
+) -> None:
+    """Nobody waits minutes for figures that are then lost. There is no Region, so AWS is not asked."""
+    contents = {"broken.json": '{"max_usd": 5,}', "list.json": "[]"}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+
+    ended = CliRunner(env={"AWS_REGION": None, "AWS_DEFAULT_REGION": None}).invoke(
+        check_command, ["--save", str(tmp_path / file)]
+    )
+
+    assert ended.exit_code == 2
+    assert said in ended.output
+    assert {name: (tmp_path / name).read_text() for name in contents} == contents

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import numpy as np
 import zarr
 from msgspec import to_builtins
@@ -17,6 +18,7 @@ from zarr.storage import ObjectStore
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.features.verify.verify import verify
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.replaced_file import replacing
 from pixel_gather.io.store.object_store import open_place
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.deployment.aws_account import AwsAccount
@@ -54,6 +56,7 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
     scripts/deploy check
     scripts/deploy check --failures --save cdk.context.json
     """
+    settings = {} if save is None else _settings_of(save)
     account = AwsAccount(**access)
     there = DeployedStack(account, stack)
     if save is not None and there.is_emulated:
@@ -69,7 +72,7 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
     if there.is_emulated:  # its speeds are not those of AWS
         findings = [each if each.is_wrong else replace(each, to_do="") for each in findings]
     if save is not None:
-        _save(save, measured.values)
+        _save(save, settings | {"measured": dict(measured.values)})
     if as_json:
         shown = {
             "stack": stack,
@@ -112,12 +115,24 @@ def _beside(there: DeployedStack, account: AwsAccount, stack: str) -> list[Findi
         return [alarms(found), heartbeats(found), architectures(list(there.functions.values()))]
 
 
-def _save(path: Path, values: Any) -> None:
-    """Write the figures beside the other settings of the file."""
-    settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(settings | {"measured": dict(values)}, indent=2) + "\n", encoding="utf-8")
+def _settings_of(path: Path) -> dict[str, Any]:
+    """Return what the file has. A file that cannot take the figures is told before the gather."""
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent}", param_hint="'--save'")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else {}
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"{path} is no JSON object: {error}; mend it, or name another file", param_hint="'--save'"
+        ) from error
+
+
+def _save(path: Path, settings: dict[str, Any]) -> None:
+    """Write the settings with the figures."""
+    with replacing(path) as new:
+        new.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     click.echo(
-        f"{path}: the figures {', '.join(sorted(values))} are those of this check. "
+        f"{path}: the figures {', '.join(sorted(settings['measured']))} are those of this check. "
         "Plans have them after the next scripts/deploy",
         err=True,
     )
