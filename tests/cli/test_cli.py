@@ -47,7 +47,13 @@ def test_plan_tells_the_shape_and_writes_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"a": {}}', '{"measured": 3}', '{"measured": {"A": "b"}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", '{"a": {}}', '{"measured": 3}', '{"measured": {"A": "b"}}'),
+        *('{"measured": {"CHILDS": 1}}', '{"measured": {"CHILD": -1}}', '{"measured": {"ACCOUNT": 0}}'),
+    ],
+)
 def test_plan_refuses_figures_of_another_file(
     list_file: Path, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from pixel_gather.core.errors import NothingToAppendError
+from pixel_gather.core.errors import NothingToAppendError, RequestError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.estimate.estimate_result import EstimatedFigure
 from pixel_gather.core.model.plurals import counted, in_degrees
@@ -53,7 +53,7 @@ def plan_command(*, as_json: bool, verbose: bool, measured: BinaryIO | None, **o
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     if measured is not None:
-        use_measured(_figures_of(measured))
+        _use_figures_of(measured)
     request = request_of(options)
     try:
         plan = make_plan(request, settings=settings_of(options))
@@ -77,10 +77,10 @@ class _Settings(Struct):
     measured: dict[str, float]
 
 
-def _figures_of(file: BinaryIO) -> dict[str, float]:
+def _use_figures_of(file: BinaryIO) -> None:
     try:
-        return msgspec.json.decode(file.read(), type=_Settings).measured
-    except msgspec.DecodeError as error:
+        use_measured(msgspec.json.decode(file.read(), type=_Settings).measured)
+    except (msgspec.DecodeError, RequestError) as error:
         raise click.BadParameter(
             f"{file.name} was not written by scripts/deploy check --save: {error}",
             param_hint="'--measured'",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pixel_gather.core.errors import RequestError
+
 
 @dataclass(slots=True)
 class Figure:
@@ -84,15 +86,27 @@ PUTS_AHEAD: Final = Figure(64, "objects", "counted: put at one time by the finis
 MEASURABLE: Final = ("ACCOUNT", "CHILD", "COLD_START", "FIRST_BYTE", "MAP_RUN", "STEPS")
 """Names of the figures above that a check of a deployment measures."""
 
+_HIGHEST_MEASURED: Final = 1_000_000
+
 
 def use_measured(values: Mapping[str, float]) -> None:
     """Take figures of this process's model from a deployment's own account.
 
     Args:
         values: By names of `MEASURABLE`, in the figures' units.
+
+    Raises:
+        RequestError: A name or a number is wrong. No figure has changed.
     """
+    for name, value in values.items():
+        field, lowest = f"measured.{name}", 1 if name == "ACCOUNT" else 0
+        if name not in MEASURABLE:
+            raise RequestError(f"is no figure of the model: take {', '.join(MEASURABLE)}", field=field)
+        if not lowest <= value <= _HIGHEST_MEASURED:
+            raise RequestError(
+                f"it is {value:g}; write a number from {lowest} to {_HIGHEST_MEASURED:,}", field=field
+            )
     figures = globals()
-    for name in MEASURABLE:
-        if name in values:
-            figures[name].value = float(values[name])
-            figures[name].source = "measured in this account by a gather of samples"
+    for name, value in values.items():
+        figures[name].value = float(value)
+        figures[name].source = "measured in this account by a gather of samples"
