@@ -55,7 +55,6 @@ def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_no_name_turns_into_a_module() -> None:
     """This holds whichever name is used first: each one in turn, in a package that is imported anew."""
     program = """

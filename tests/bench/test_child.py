@@ -77,7 +77,6 @@ def test_an_answer_comes_back() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_processes_begin_their_work_together() -> None:
     """The fast one waits until the slow one is ready."""
     jobs = {"fast": Job("0"), "slow": Job("0.3")}

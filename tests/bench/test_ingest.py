@@ -143,7 +143,6 @@ def test_every_way_reads_the_same_bytes_by_http(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_way_is_measured_in_a_process_of_its_own(server: LoopbackServer, tmp_path: Path) -> None:
     """Each way's module is found there; GDAL is the one with most to import."""
     server.behave(Behaviour())
@@ -459,7 +458,6 @@ def test_table_and_figure_show_every_way() -> None:
     assert "none: it only goes forward" in str([each.get_text() for ax in figure.axes for each in ax.texts])
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.usefixtures("without_figure")
 def test_command_prints_json_for_machines(tmp_path: Path) -> None:

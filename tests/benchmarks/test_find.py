@@ -33,7 +33,6 @@ def test_a_catalog_read_by_ranges_takes_few_requests(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_every_client_has_every_link_of_the_published_box(folder: Path) -> None:
     """120 scenes of 13 images, through the function's handler."""
     with search_function(folder) as module, serving_api(module.handler) as root:

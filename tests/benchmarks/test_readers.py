@@ -95,7 +95,6 @@ def test_peer_returns_the_files_pixels(bench: Bench, reader: str, tls: bool) -> 
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_limit_fetch_asks_for_the_header_and_the_tile(bench: Bench) -> None:
     """The bytes fetched are those that a reader needs: 16 KiB, then the centre tile."""
     bench.measure([replace(setting_of("limit-fetch"), concurrency=1, n_tiles=2)])

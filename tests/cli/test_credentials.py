@@ -121,7 +121,6 @@ def test_half_of_the_credentials_is_no_matter_where_none_are_sent(monkeypatch: p
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -168,7 +167,6 @@ def test_no_credentials_for_a_deployment_is_one_sentence(
     assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
 def test_the_region_of_a_deployment_comes_from_the_environment(

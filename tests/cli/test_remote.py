@@ -1020,7 +1020,6 @@ def test_direct_needs_no_more_than_the_stacks_name(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_direct_takes_the_environment_and_an_option_before_it(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

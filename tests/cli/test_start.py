@@ -35,7 +35,6 @@ CASES = (
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_command_loads_nothing_that_is_not_needed(case: Case) -> None:
     """Help imports only Python and click."""

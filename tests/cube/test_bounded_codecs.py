@@ -85,7 +85,6 @@ def test_a_chunk_of_more_texts_than_fit_into_memory_is_refused() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_cube_of_others_stays_inside_the_memory(case: Case) -> None:
     """Whatever a chunk unpacks to, its reading ends with an error that names the cube."""
@@ -172,7 +171,6 @@ def test_opened_cube_with_giant_chunks_is_refused(tmp_path: Path) -> None:
         open_cube(place)
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_joined_cubes_and_virtual_cubes_have_bounded_codecs(tmp_path: Path) -> None:
     """Their chunks are those of the members, and tiles of the sources."""

@@ -254,7 +254,6 @@ def inside(cube: xr.Dataset) -> xr.DataArray:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("max_task_nbytes", [2**24, 1_000], ids=["one piece", "strips"])
 def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_nbytes: int) -> None:
     """A source's own 0 differs from a filled 0. Failed rows hold no pixel at all."""

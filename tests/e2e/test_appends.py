@@ -109,7 +109,6 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_an_append_reads_what_had_failed_in_its_own_row(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

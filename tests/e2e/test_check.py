@@ -51,7 +51,6 @@ def test_check_saves_no_figures_of_the_emulator(deployment: DeployedStack, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_canary_gathers_the_samples_under_its_own_role(deployment: DeployedStack) -> None:
     """Its few rights are enough, and a second call of the same time waits for the same gather."""
     users = {"canary": user_of(deployment, "canary")}

@@ -399,7 +399,6 @@ def test_gathers_do_not_notice_that_functions_change(deployment: DeployedStack) 
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_gather_is_stopped(deployment: DeployedStack) -> None:
     """DELETE stops the gather for good. A redrive is refused, and the same request continues it."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "stopped"}}

@@ -204,7 +204,6 @@ def watched(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_many_shards_over_two_workers_are_the_gather_in_process(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

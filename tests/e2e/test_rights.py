@@ -171,7 +171,6 @@ def test_dry_run_of_an_append_says_what_is_there(users: dict[str, User]) -> None
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users: dict[str, User]) -> None:
     """Status may put it. Worker and finish may read it. They may not list, so S3 answers 403 without it."""
     deployment = users["status"].deployment

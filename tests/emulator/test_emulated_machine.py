@@ -37,7 +37,6 @@ def error_of(caught: pytest.ExceptionInfo[ClientError]) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_map_runs_children_in_processes_of_their_own(machine: Machine) -> None:
     """Eight tasks at a time need eight worker processes. The state's output is its input."""
     arn = machine.start(tasks(8, waits_for="go/8"))

@@ -167,7 +167,6 @@ def test_emulator_that_ends_by_itself_shows_its_log() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_emulator_that_cannot_start_shows_why() -> None:
     """The error says that the port is taken."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -46,7 +46,6 @@ def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_requests_that_are_passed_on_fail_just_as_well() -> None:
     """On the emulated stack the objects are the emulator's, and a proxy before it lets requests fail."""
     there = ChaosStore(random.Random(0), 0.0, made_sources(8))  # noqa: S311 # no secret

@@ -72,7 +72,6 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gathered, xr.Dat
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
 def test_row_has_its_pixels_or_says_why_not(
     gathered: tuple[Gathered, xr.Dataset], fault: SourceFault

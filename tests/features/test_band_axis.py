@@ -55,7 +55,6 @@ def objects_of(place: Path) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("interleave", ["pixel", "band"])
 @pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none"])
 def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
@@ -83,7 +82,6 @@ def test_bands_are_an_axis(tmp_path: Path, interleave: str, codec: str) -> None:
     assert replay(tmp_path / "axis").counts == {"same": 6}
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_an_axis_grows_in_shards_that_are_not_full(tmp_path: Path) -> None:
     """Rows that are added, and a failed row that is tried again, give what one gather gives."""

@@ -103,7 +103,6 @@ def three_images(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None:
     """The pixels of all chips, also of those across an edge, are rasterio's bit for bit."""
     files = three_images(tmp_path)
@@ -129,7 +128,6 @@ def test_each_chip_of_each_image_equals_rasterios_window(tmp_path: Path) -> None
     assert verify(done.place).is_same
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_masked_chips_equal_rasterios_masked_window(tmp_path: Path) -> None:
     """Pixels that a mask hides hold nodata, as with one window."""
@@ -333,7 +331,6 @@ def test_tasks_of_one_process_share_tiles(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_damaged_tile_costs_the_chips_on_it_alone(tmp_path: Path) -> None:
     """Other chips of the image keep their pixels."""
     files = three_images(tmp_path)
@@ -365,7 +362,6 @@ def test_a_missing_image_fails_for_each_chip(tmp_path: Path) -> None:
     assert (raw(done)["status"].isel(time=1) == Status.MISSING).all()
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_a_stopped_gather_of_chips_goes_on(tmp_path: Path) -> None:
     """What was committed is not read again, and the cube is that of an undisturbed gather."""

@@ -96,7 +96,6 @@ def test_cube_of_three_resolutions_equals_rasterio_and_numpy(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_windows_in_strips_hold_the_same_pixels(tmp_path: Path) -> None:
     """A strip may begin within a pixel of a source."""
     request = REQUEST | {"sources": scenes(tmp_path, 2), "grid": {"resolution": 10}}
@@ -159,7 +158,6 @@ def test_neighbouring_tiles_of_one_zone_share_one_lattice(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None:
     """Also if they all come from coarser sources, and their request says nothing of a grid."""
     sources = scenes(tmp_path, 4)
@@ -181,7 +179,6 @@ def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None
         gather_undrawn(append | {"sources": scenes(tmp_path, 5), "grid": {"resolution": 20}})
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_rows_that_failed_are_tried_again_on_the_grid(tmp_path: Path) -> None:
     """The second try puts the same pixels as a first one would have. The window of a tile stays in place."""

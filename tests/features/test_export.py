@@ -71,7 +71,6 @@ def test_geotiffs_have_the_pixels_place_and_time_of_their_rows(cube: Path, tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_geotiffs_are_valid_by_the_rules_of_cogs(tmp_path: Path) -> None:
     """rio-cogeo, which follows GDAL's validate_cloud_optimized_geotiff, finds no fault and no warning."""
     validate = pytest.importorskip("rio_cogeo", reason="needs the group judges").cog_validate
@@ -98,7 +97,6 @@ def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0,
     return place
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
     """Edges and nodata have one value for each row, as one source holds all of its bands."""
@@ -193,7 +191,6 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
         assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "said"),
@@ -361,7 +358,6 @@ def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".webp", ".apng"])
 def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) -> None:
     """Three measurements are red, green and blue. APNG has the same pixels as the sheet."""
@@ -386,7 +382,6 @@ def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) 
     assert red < green < blue
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_pictures_are_in_true_colour_without_a_choice(cube: Path, tmp_path: Path) -> None:
     """The names of the measurements say which are red, green and blue."""

@@ -20,7 +20,6 @@ def valley(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_gdal_reads_the_pixels_place_and_nodata(valley: str, tmp_path: Path) -> None:
     """The GDAL that is there knows no shards. An array has its rows as bands."""
     (folder,) = export(valley, to=tmp_path / "x.zarr")
@@ -37,7 +36,6 @@ def test_gdal_reads_the_pixels_place_and_nodata(valley: str, tmp_path: Path) -> 
             assert (opened.read(1) == group[name][MISSING]).all()
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_xarray_reads_the_same_dataset(valley: str, tmp_path: Path) -> None:
     """With all coordinates and attributes, but for what makes it a cube of ours."""

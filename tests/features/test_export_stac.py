@@ -34,7 +34,6 @@ def item_of(cube: str, folder: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_item_says_where_when_and_what(valley: str) -> None:
     """Its asset is the cube, named from the item's own folder."""
     item = item_of(valley, Path(valley).parent)

@@ -54,7 +54,6 @@ def n_gets(server: LoopbackServer) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_gather_takes_two_requests_a_tile_and_with_its_index_one(
     server: LoopbackServer, tmp_path: Path
 ) -> None:

@@ -94,7 +94,6 @@ def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
     """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
     found, whole = open_joined(joined), one_after_the_other(cubes[:3])
@@ -221,7 +220,6 @@ def test_members_may_lie_in_the_home_of_the_user(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_versions_are_opened_by_number_id_and_time(joined: Path) -> None:
     """The first version has the first two cubes."""
     second, first = joined_versions(joined)
@@ -258,7 +256,6 @@ def test_cubes_of_another_place_become_a_group_of_their_own(cubes: list[Path], t
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path) -> None:
     """Such an array has no place on the map."""
     join(cubes[:3], to=tmp_path / "all", any_grid=True, keep=["transform"])
@@ -281,7 +278,6 @@ def test_cubes_of_any_place_can_share_an_array(cubes: list[Path], tmp_path: Path
     assert "spatial:transform" not in copy.attrs
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_rows_of_joined_cubes_are_found_by_any_coordinate(cubes: list[Path], joined: Path) -> None:
     """Those of the array, those of the members' tables, and the member itself."""

@@ -71,7 +71,6 @@ def opened(s3: CountedS3, prefix: str) -> xr.Dataset:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_joining_takes_two_gets_a_cube_and_no_pixel(s3: CountedS3, stores: StoreSettings) -> None:
     """The rest are some requests to the repository, however many cubes there are."""
     s3.forget()
@@ -109,7 +108,6 @@ def test_one_more_cube_costs_as_much_as_one(s3: CountedS3, stores: StoreSettings
     )
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSettings) -> None:
     """S3 compares its ETag. A copy is refused before anything is copied."""

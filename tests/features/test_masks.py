@@ -92,7 +92,6 @@ def test_bits_hide_pixels(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_strips_hide_the_same_pixels(tmp_path: Path) -> None:
     """The share is that of the whole window. Dilation across strips is refused in words."""
     small = {"layout": {"chunk": [1, 8, 32]}}
@@ -188,7 +187,6 @@ def test_a_mask_that_was_replaced_since_hides_nothing_but_the_row(tmp_path: Path
     assert verify(tmp_path / "cube").is_same
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_rows_that_are_added_get_the_cubes_mask(tmp_path: Path) -> None:
     """Also if their request says nothing of it. Another mask is refused, with both."""

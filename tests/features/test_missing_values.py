@@ -65,7 +65,6 @@ def grown_of(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_rows_without_a_column_have_no_value_in_it(grown_of: Path) -> None:
     """They are NaN. Integers that float64 cannot hold stay integers, and a comment says what is missing."""
     found = xr.open_zarr(grown_of, chunks=None).load()
@@ -142,7 +141,6 @@ def test_copies_without_a_column_have_no_value_in_it(tmp_path: Path) -> None:
     assert verify(tmp_path / "copy.zarr").differences == ()
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_large_integers_are_not_joined_with_fractions(tmp_path: Path) -> None:
     """float64 would round them. Smaller ones are joined."""

@@ -124,7 +124,6 @@ def test_a_cube_grows_and_failed_rows_are_read_again(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_large_windows_are_cut_into_strips(sources: dict[str, Any], whole: Path, tmp_path: Path) -> None:
     """Each strip of a row is an object."""
     settings = Settings(draws_report=False, max_task_nbytes=40 * 100 * 2 * 2)
@@ -137,7 +136,6 @@ def test_large_windows_are_cut_into_strips(sources: dict[str, Any], whole: Path,
     assert len(objects_of(tmp_path / "cube")) == 3 * N_ROWS
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_other_features_know_such_cubes(sources: dict[str, Any], whole: Path, tmp_path: Path) -> None:
     """Exports, replays, joins and their copies."""

@@ -194,7 +194,6 @@ def _first_of(clone: Path) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(("heading", "nth"), [("xarray", 0), ("xarray", 1), ("zarr-python", 0)])
 def test_block_of_python_reads_the_cube_of_the_page(
     clone: Path, heading: str, nth: int, monkeypatch: pytest.MonkeyPatch
@@ -248,7 +247,6 @@ def test_block_of_tensorstore_reads_the_cube(named: tuple[str, str], tmp_path: P
     np.testing.assert_array_equal(np.load(tmp_path / "first.npy"), array[0])
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_block_of_zarrita_reads_the_cube(named: tuple[str, str], tmp_path: Path) -> None:
     """In Node.js, with the version that the viewer has. The page's own cube as it is written."""

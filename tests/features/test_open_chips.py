@@ -98,7 +98,6 @@ def test_a_chip_is_what_the_cube_holds(place: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize(("batch", "workers", "window_shards"), [(7, 1, 1), (16, 3, 2), (100, 2, 9)])
 def test_an_epoch_gives_every_chip_once(
@@ -365,7 +364,6 @@ def test_an_epoch_asks_once_for_neighbours(place: Path, asked: list[tuple[str, i
     assert max(nbytes) < (place / "band_1/c/0/0/0/0").stat().st_size / 2
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize(("gap", "part"), [(0, 1), (0, 4000), (0, 10**6), (10**6, 10**6)])
 def test_requests_hold_what_was_asked_for(

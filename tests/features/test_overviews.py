@@ -57,7 +57,6 @@ def test_each_file_is_read_from_the_overview_that_fits(tmp_path: Path, resamplin
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("made_by", ["average", "nearest", "mode"])
 def test_classes_come_from_overviews_that_keep_them(tmp_path: Path, made_by: str) -> None:
     """A mean of classes is none: such overviews are not read."""

@@ -165,7 +165,6 @@ def test_box_and_polygon_are_cut_at_pixels(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("by", ["ndvi", "red"])
 @pytest.mark.parametrize("area", [None, (37, 61, 311, 254)])
 @pytest.mark.parametrize("mask", [None, {"band": "scl", "drop": _SCL_DROP}])

@@ -149,7 +149,6 @@ def test_overviews_that_cannot_decide_a_rank_are_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_default_bound_is_relative_to_the_spread_of_the_values(tmp_path: Path) -> None:
     """The same images in another unit are read at the same levels."""
     images = [landscape(n, level=1000 + 1000 * (n // 3) + n % 3, step=20) for n in range(6)]
@@ -172,7 +171,6 @@ def test_default_bound_is_relative_to_the_spread_of_the_values(tmp_path: Path) -
 _NORTH = rasterio.Affine(10, 0, 350_000, 0, -10, 7_250_000)
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("precision", ["exact", "coarse"])
 def test_a_box_holds_the_pixels_whose_centre_is_in_it(tmp_path: Path, precision: str) -> None:

@@ -198,7 +198,6 @@ def test_a_line_that_is_there_twice_is_told_to_count_twice(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_rows_are_values_of_a_column_or_days_of_the_sun(
     tmp_path: Path, listed: list[dict[str, Any]], whole: xr.Dataset, masked: dict[str, Any]
 ) -> None:
@@ -298,7 +297,6 @@ def test_the_report_tells_of_sources_and_draws_rows(tmp_path: Path) -> None:
     assert "5 of 5 rows" in page
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
     """Raw values of another scale or nodata are unlike; scaled ones go together."""
@@ -706,7 +704,6 @@ def test_failed_sources_are_tried_again_and_rows_only_gain(tmp_path: Path, value
     assert verify(tmp_path / "cube").is_same
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_an_append_tries_failed_sources_beside_new_rows(tmp_path: Path) -> None:
     """One shard gets a row that is reduced anew, and new ones behind it."""

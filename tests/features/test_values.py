@@ -110,7 +110,6 @@ def test_later_rows_and_second_tries_are_harmonised_as_the_first(tmp_path: Path)
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("pixel", "declares", "reason"),
     [

@@ -219,7 +219,6 @@ def _in_colour(valley: str, band: str) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_canvas_holds_zarrs_pixels_through_the_stretch(page: Page, served: _Served, valley: str) -> None:
     """Percentiles are NumPy's, colours matplotlib's. Nodata are transparent."""
     url, _ = served
@@ -248,7 +247,6 @@ def test_every_load_shows_the_same_pixels(package: str, served: _Served, valley:
             _check(_canvas(page), _pixels(valley, "red", row), (0, 4000))
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_bands_of_an_axis_are_shown_by_their_names(page: Page, tmp_path: Path) -> None:
     """As if each had an array of its own: pixels, statuses and formulas."""
@@ -710,7 +708,6 @@ def test_handles_of_the_histogram_set_the_stretch(page: Page, served: _Served) -
     assert after[1] > before[1]
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_first_picture_needs_nothing_but_the_page(page: Page, tmp_path: Path) -> None:
     """It is there before the cube's metadata, where and as the row is shown then."""

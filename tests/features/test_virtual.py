@@ -181,7 +181,6 @@ def test_reading_takes_one_get_a_tile_and_gives_the_gathers_pixels(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -> None:
     """S3 compares its ETag. Other rows can be read. A new version refers to the new file."""
     place, key = "s3://archive/later.icechunk", "scenes/s01/B4.tif"
@@ -255,7 +254,6 @@ def test_codecs_and_bands_are_those_of_a_gather(tmp_path: Path, dtype: str, opti
     assert_same(virtual, gathered)
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_scenes_of_several_bands_have_an_array_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

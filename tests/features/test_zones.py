@@ -228,7 +228,6 @@ def _header(path: Path) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("coverage", ["centre", "touched"])
 def test_centre_and_touched_are_rasterstats(folder: Path, tmp_path: Path, coverage: str) -> None:
     """The same pixels, and their statistics."""

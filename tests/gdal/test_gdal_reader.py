@@ -82,7 +82,6 @@ def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("chunk_nbytes", [1, 64 * 260 * 2, 2**23])
 def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int) -> None:
     """A window that is sent in several runs of rows is complete. Pixels outside the raster are unchanged."""
@@ -173,7 +172,6 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_reader_outlives_the_death_of_a_child() -> None:
     """A child that was killed between two files is replaced."""
@@ -318,7 +316,6 @@ def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     assert error.status is Status.UNSUPPORTED
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> None:
     """GDAL reports no scales for an overview. Those of the full image hold."""

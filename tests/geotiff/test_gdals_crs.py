@@ -132,7 +132,6 @@ def test_header_of_an_overview_is_gdals_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_gdal_is_asked_once_for_many_files_of_one_crs(tmp_path: Path) -> None:
     """Files of one product share their GeoKeys, so GDAL is asked once. Another CRS needs another question."""
     paths = [tmp_path / f"{i}.tif" for i in range(12)]

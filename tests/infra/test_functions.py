@@ -79,7 +79,6 @@ def of_a_small_account() -> Synthesized:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_worker_is_as_large_as_the_deployment_says(stack: Synthesized) -> None:
     """The key sets only the worker's memory. The planners know it, because they size the shards."""
     small, large = stack.functions(), of_a_small_account().functions()

@@ -32,7 +32,6 @@ def test_stack_passes_cdk_nag(variant: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
     """One more wildcard is a finding. This shows that the check above works."""
     from aws_cdk import aws_iam as iam  # noqa: PLC0415 # after `synthesized` has put Node on the path

@@ -38,7 +38,6 @@ _SHOWN: Final = 7
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.timeout(3600 if "PIXEL_GATHER_MADE" in os.environ else 300)
 @pytest.mark.parametrize("readings", ["joined"], indirect=True)
 def test_reader_gives_rasterios_answers(readings: Readings, tmp_path: Path) -> None:

@@ -159,7 +159,6 @@ def filled(dataset: Any, bands: list[int], nodata: float | None) -> Array:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_reader_hides_what_gdal_hides(readings: Readings, made: dict[str, Path], kind: str) -> None:
     """This holds for all bands and for some in another order. Hidden pixels keep the value of the buffer."""

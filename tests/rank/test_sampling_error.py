@@ -46,7 +46,6 @@ def _holds(found: ErrorEstimate, exact: float) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("reduce", "resampling", "text"),
     [

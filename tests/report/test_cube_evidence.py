@@ -296,7 +296,6 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("transform", "said"),
     [

@@ -74,7 +74,6 @@ def test_equal_footprints_are_one_ring_with_a_count() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_of_many_footprints_a_thousand_are_drawn_at_most() -> None:
     """Those that are drawn are real ones. Larger ones are not lost among the small."""
     random = np.random.default_rng(4)

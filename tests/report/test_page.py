@@ -128,7 +128,6 @@ def test_comparison_has_one_map_of_all_cubes_that_have_a_place() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))

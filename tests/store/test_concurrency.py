@@ -183,7 +183,6 @@ def test_adaptive_limiter_waste_little_on_a_store_that_throttles(max_rate: float
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(("refused_share", "least"), [(0.003, 0.5), (0.014, 0.4), (0.03, 0.25), (0.1, 0.07)])
 def test_adaptive_limiter_keep_their_pace_at_a_store_that_refuses_at_every_rate(
     refused_share: float, least: float
@@ -220,7 +219,6 @@ def test_adaptive_limiter_share_a_store_that_throttles() -> None:
     assert 2 * n_workers * n_sources / took_s > 0.33 * granted_per_s
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_adaptive_limiter_remember_what_a_store_grants() -> None:
     """In the second gather, a store that throttles refuses almost no request."""

@@ -20,7 +20,6 @@ def drawn(*runs: Run) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_best_point_names_its_engine_on_a_logarithmic_axis() -> None:
     """With two engines the best point has its engine's name, with one it has none."""
     fast = [run_of(concurrency=n, engine="fast") for n in (1, 4, 16)]

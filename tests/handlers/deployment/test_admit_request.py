@@ -65,7 +65,6 @@ def test_plan_gather_refuses_a_list_that_takes_too_long(s3: Any, monkeypatch: py
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize(
     "sources",
     [

@@ -398,7 +398,6 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) -> None:
     """After the cube was removed and planned anew, a redrive of the old plan leaves it alone."""
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
@@ -655,7 +654,6 @@ def test_workers_and_finish_of_a_cancelled_gather_do_nothing_more(machine: State
     assert machine.finished(again)["status"] == {"ok": 8}
 
 
-@pytest.mark.long
 @pytest.mark.long
 def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> None:
     """So it needs no Map Run. Another attempt has one, as well as a gather whose map has to bear failures."""

@@ -95,7 +95,6 @@ def datetime_of(request: dict[str, Any]) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_row(
     tick: ModuleType, s3: Any, s3_url: str, states: FakeStepFunctions
 ) -> None:

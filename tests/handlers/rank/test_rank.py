@@ -36,7 +36,6 @@ def _mean(name: str) -> float:
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_ranking_of_a_prefix_is_answered_at_once(rank: ModuleType) -> None:
     """The order is NumPy's, and every scene says what it took."""
     code, found = _ask(rank, {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "precision": "exact"})

@@ -65,7 +65,6 @@ _FIELDS = {
 
 
 @pytest.mark.long
-@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(_JUNK, st.fixed_dictionaries({}, optional=_FIELDS)))
 @example({"sources": ["s3://sources/a.tif"], "by": "b1", "bands": {"\ud800": "b1"}})
