@@ -53,7 +53,7 @@ class Context(Struct, frozen=True):
     def numbers(self, key: str, names: Form, *, lowest: float, highest: float) -> dict[str, float]:
         """Return the numbers of a JSON object. Each name matches the form. The default is an empty object."""
         return {
-            names.check(key, name): _bounded(f"{key}.{name}", value, lowest, highest)
+            names.check(key, name): _read_bounded(f"{key}.{name}", value, lowest, highest)
             for name, value in self.object_(key).items()
         }
 
@@ -76,7 +76,7 @@ class Context(Struct, frozen=True):
     def number(self, key: str, default: float, *, lowest: float, highest: float) -> float:
         """Return a number within bounds, which are included."""
         value = self.get(key)
-        return default if value is None else _bounded(key, value, lowest, highest)
+        return default if value is None else _read_bounded(key, value, lowest, highest)
 
     def cap(self, key: str, default: float | None) -> float | None:
         """Return a number above 0, or None where the value is the word none."""
@@ -115,7 +115,7 @@ class Context(Struct, frozen=True):
         return found
 
 
-def _bounded(key: str, value: object, lowest: float, highest: float) -> float:
+def _read_bounded(key: str, value: object, lowest: float, highest: float) -> float:
     number = _number(value)
     if number is None or not lowest <= number <= highest:
         raise SettingsError(key, value, f"a number from {lowest:,} to {highest:,}")

@@ -43,7 +43,7 @@ def build_site(folder: Path) -> Path:
         if source.suffix == ".ipynb":
             _write_notebook(source, page)
         elif source.suffix == ".md":
-            page.write_text(_relinked(source.read_text(encoding="utf-8"), source, staged), encoding="utf-8")
+            page.write_text(_relink(source.read_text(encoding="utf-8"), source, staged), encoding="utf-8")
         else:
             shutil.copyfile(source, page)
     shutil.copyfile(DOCS / "zensical.toml", folder / "zensical.toml")
@@ -67,7 +67,7 @@ def _suffix(source: Path) -> str:
     return ".md" if source.suffix == ".ipynb" else source.suffix
 
 
-def _relinked(text: str, source: Path, staged: dict[Path, Path]) -> str:
+def _relink(text: str, source: Path, staged: dict[Path, Path]) -> str:
     """Point links to the pages of the site. Of a link to another file of the project, the words remain."""
 
     def relinked(link: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.read.hide_pixels import dilated
+from pixel_gather.core.read.hide_pixels import dilate
 
 
 @given(
@@ -24,7 +24,7 @@ def test_dropped_pixels_grow_by_squares(shape: tuple[int, int], by: int, seed: i
     dropped = np.random.default_rng(seed).random(shape) < share
     before = dropped.copy()
 
-    grown = dilated(dropped, by)
+    grown = dilate(dropped, by)
 
     np.testing.assert_array_equal(grown, ndimage.binary_dilation(dropped, np.ones((2 * by + 1, 2 * by + 1))))
     np.testing.assert_array_equal(dropped, before)

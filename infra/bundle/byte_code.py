@@ -28,12 +28,12 @@ def compile_modules(folder: Path, modules: list[Path], *, kept: Path) -> None:
     """
     kept.mkdir(parents=True, exist_ok=True)
     places = {module: kept / _key(module.relative_to(folder), module.read_bytes()) for module in modules}
-    missing = [module for module, place in places.items() if not _take(place, _compiled(module))]
+    missing = [module for module, place in places.items() if not _take(place, _compile_module(module))]
     if missing:
         _compile(folder, missing)
     for module in missing:
         try:
-            os.link(_compiled(module), places[module])
+            os.link(_compile_module(module), places[module])
         except FileExistsError:  # another process has just compiled it
             continue
 
@@ -43,7 +43,7 @@ def _key(name: Path, content: bytes) -> str:
     return hashlib.sha256(b"".join(f"{len(part)}\n".encode() + part for part in parts)).hexdigest()
 
 
-def _compiled(module: Path) -> Path:
+def _compile_module(module: Path) -> Path:
     return Path(cache_from_source(module))
 
 

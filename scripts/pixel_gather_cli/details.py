@@ -39,7 +39,7 @@ def in_few_lines(remarks: Sequence[Line], *, most: int) -> list[Line]:
 
     What is said of several bands is said once. The gravest come first, as plans and reports have them.
     """
-    lines = _of_all_bands(remarks)
+    lines = _join_bands(remarks)
     if len(lines) <= most:
         return lines
     kept, left = lines[: most - 1], lines[most - 1 :]
@@ -50,7 +50,7 @@ def in_few_lines(remarks: Sequence[Line], *, most: int) -> list[Line]:
     ]
 
 
-def _of_all_bands(remarks: Sequence[Line]) -> list[Line]:
+def _join_bands(remarks: Sequence[Line]) -> list[Line]:
     """Join remarks that differ in the name of a band, and in the file that is an example."""
     bands: dict[Line, list[str]] = {}
     first: dict[Line, Line] = {}

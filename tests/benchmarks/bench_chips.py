@@ -184,7 +184,10 @@ def opened(store: HTTPStore, place: str) -> ChipDataset:
     """Open a cube on the loopback server."""
     cube = OpenedChips.open([(store, place)])
     found = ChipDataset(
-        places=(place,), measurements=cube.checked(None), numbers=np.arange(cube.n_chips), stores=None
+        places=(place,),
+        measurements=cube.choose_measurements(None),
+        numbers=np.arange(cube.n_chips),
+        stores=None,
     )
     found.__dict__["_opened"] = cube
     return found

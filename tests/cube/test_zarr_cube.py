@@ -740,7 +740,7 @@ def begun_finish(store: Store, plan: CubePlan) -> Iterator[Callable[[], None]]:
     found = asyncio.run(cube.found_among_files())
     assert found is not None
 
-    with cube.staged() as staged:
+    with cube.stage() as staged:
         asyncio.run(staged.create(plan))
         asyncio.run(staged.complete(plan, report_of(plan)))
         yield lambda: asyncio.run(publish(cube, plan, staged, found=found))

@@ -11,7 +11,7 @@ import pytest
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.estimate.workload import WorkerPool
-from pixel_gather.core.model.outcome import Lookup, Outcome, merged
+from pixel_gather.core.model.outcome import Lookup, Outcome, merge_outcomes
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -255,7 +255,7 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
         )
         assert planned is not None
         plan, tasks = planned
-        with ShardBuffers(plan).borrowed(tasks[0]) as buffers:
+        with ShardBuffers(plan).borrow(tasks[0]) as buffers:
             rows = await read_shard(
                 list(table.rows(0, 2)),
                 buffers,
@@ -365,4 +365,4 @@ def test_lookups_of_strips_are_merged_by_the_worst() -> None:
     """A source with one stale strip is stale."""
     parts = [Outcome(status=Status.OK, etag='"2"', lookup=each) for each in (Lookup.USED, Lookup.STALE)]
 
-    assert merged(parts, y_starts=[0, 8]).lookup is Lookup.STALE
+    assert merge_outcomes(parts, y_starts=[0, 8]).lookup is Lookup.STALE

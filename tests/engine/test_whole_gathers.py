@@ -589,7 +589,7 @@ class _RunsOfRows(FakeCube):
         await super().write_rows(plan, coordinates, start, values)
 
     @contextmanager
-    def staged(self) -> Iterator[FakeCube]:
+    def stage(self) -> Iterator[FakeCube]:
         """Open an empty cube that records into this one."""
         yield _RunsOfRows(runs=self.runs)
 
@@ -731,7 +731,7 @@ def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(
         gather.cube.claimed = replace(plan, planned_at=plan.planned_at + 1)
 
     monkeypatch.setattr(staged, "write_receipt", replaced_meanwhile)
-    monkeypatch.setattr(gather.cube, "staged", lambda: nullcontext(staged))
+    monkeypatch.setattr(gather.cube, "stage", lambda: nullcontext(staged))
 
     with pytest.raises(ArrayExistsError, match="planned anew since"):
         gather.finish(plan, tasks)

@@ -386,7 +386,7 @@ class SimulatedCube:
         }
 
     @contextmanager
-    def staged(self) -> Iterator["SimulatedStage"]:
+    def stage(self) -> Iterator["SimulatedStage"]:
         """Open an empty stage."""
         yield SimulatedStage(self)
 

@@ -326,7 +326,7 @@ class Run(RoundsRun):
     async def disturb(self) -> None:
         if self.chance() < 0.2 and self.world.appends:
             with suppress(StoreError):
-                await compact_table._compacted(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
+                await compact_table._compact(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
         else:
             await super().disturb()
 
@@ -394,7 +394,7 @@ def _patches(world: World) -> list[Any]:
         patch.object(feature_table, "open_table", opened_lists(world)),
         patch.object(feature_table, "open_reader", open_reader),
         patch.object(image_worker, "open_reader", open_reader),
-        patch.object(world.kind.kind, "opened", opened),
+        patch.object(world.kind.kind, "open_work", opened),
         patch.object(committed_tables.CommittedTables, "_copy", copied),
         patch.object(feature_steps, "_LINES_PER_TASK", 5),
         *clock_of(world, feature_steps, feature_rounds),

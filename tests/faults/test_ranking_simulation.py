@@ -120,12 +120,12 @@ def _put_back_rounds_that_are_cut_twice(monkeypatch: pytest.MonkeyPatch) -> None
 
 def _put_back_scenes_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let scenes vanish that could not be read."""
-    ordered = Rounds.ordered
+    ordered = Rounds.sort
 
     def of_read(rounds: Rounds, ranked: Sequence[RankedScene]) -> list[RankedScene]:
         return [each for each in ordered(rounds, ranked) if not each.is_failed]
 
-    monkeypatch.setattr(Rounds, "ordered", of_read)
+    monkeypatch.setattr(Rounds, "sort", of_read)
 
 
 def _put_back_states_before_their_scenes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read import fill_rows, hide_pixels
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.reduce_row import Scenes, reduce_lines
-from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, needed_file, unpacked
+from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, StagedCube, needed_file, unpack
 from pixel_gather.engine import (
     choose_new_rows,
     commit_shard,
@@ -122,7 +122,7 @@ def _put_back_workers_that_replace_what_may_still_be_committed(monkeypatch: pyte
 
     async def settled(task: ShardTask, etag: str, control: ControlStore) -> ShardResult | None:
         content = await control.get(step_files.sidecar_key(task.index, etag))
-        return unpacked(content, ShardResult, key="") if content else None
+        return unpack(content, ShardResult, key="") if content else None
 
     monkeypatch.setattr(commit_shard, "_settle", settled)
     # whoever looks late is more likely to find an object whose sidecar is on its way
@@ -249,9 +249,7 @@ def _put_back_finishes_that_each_decide_what_is_lost(monkeypatch: pytest.MonkeyP
 
     async def result(sidecars: finish_gather._Sidecars, task: ShardTask) -> ShardResult | None:
         key = sidecars.keys.get(task.index)
-        return (
-            None if key is None else unpacked(await needed_file(sidecars.control, key), ShardResult, key=key)
-        )
+        return None if key is None else unpack(await needed_file(sidecars.control, key), ShardResult, key=key)
 
     async def own(_plan: Any, _tasks: Any, found: dict[int, str], _stores: Any) -> dict[int, str]:
         return found

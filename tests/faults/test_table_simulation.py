@@ -114,9 +114,9 @@ def _put_back_pieces_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
 
 def _put_back_pieces_of_one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a zone be complete without the pieces that another try has read."""
-    completed = base_table._completed
+    completed = base_table._complete_image
     monkeypatch.setattr(
-        base_table, "_completed", lambda record, parts, read, _: completed(record, parts, read, None)
+        base_table, "_complete_image", lambda record, parts, read, _: completed(record, parts, read, None)
     )
 
 

@@ -16,7 +16,7 @@ import xarray as xr
 from pixel_gather import RequestError, Settings, StoreError, StoreSettings, ls, verify, versions
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.conditional_put import etag_of, put_if
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import open_place
 from support.azurite import ACCOUNT, KEY, azurite, create_container, sas_token
 from support.undrawn import bare, gather_undrawn
@@ -113,7 +113,7 @@ def test_conditions_hold_on_azurite() -> None:
     assert put(b"other", None) is None
     second = put(b"2", first)
     assert put(b"3", first) is None
-    assert [meta["e_tag"] for meta in listed(store, "")] == [second] == [run(etag_of(store, "key"))]
+    assert [meta["e_tag"] for meta in list_objects(store, "")] == [second] == [run(etag_of(store, "key"))]
 
 
 def test_public_container_needs_no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_token_that_may_read_reads_and_writes_nothing(
     with pytest.raises(StoreError, match="could not be written: the store refused"):
         gather_undrawn({"sources": private, "window": "centre"}, to="az://cubes/by-reader/cube.zarr")
     store = open_place("az://cubes/by-reader", StoreSettings())
-    assert list(listed(store, "")) == []
+    assert list(list_objects(store, "")) == []
 
 
 @pytest.mark.long

@@ -52,7 +52,7 @@ def test_more_is_fetched_than_is_wanted(wanted: tuple[int, int], fetched: tuple[
     """4 KiB before it and as much as a first read, inside of the object: most likely that is needed next."""
     file, stored = file_of()
 
-    assert asyncio.run(file.parsed(looks_at(file, wanted))) == "parsed"
+    assert asyncio.run(file.parse(looks_at(file, wanted))) == "parsed"
     assert stored.ranges == [fetched]
     assert file.is_seen
 
@@ -63,12 +63,12 @@ def test_a_header_in_too_many_places_is_left_to_gdal(most: int) -> None:
     places = [(n * 20_000, n * 20_000 + 1) for n in range(1, 5)]
     settings = GeoTiffSettings(head_nbytes=100, max_header_reads=most)
     file, stored = file_of(settings=settings)
-    assert asyncio.run(file.parsed(looks_at(file, *places[:most]))) == "parsed"
+    assert asyncio.run(file.parse(looks_at(file, *places[:most]))) == "parsed"
     assert len(stored.ranges) == most
 
     file, stored = file_of(settings=settings)
     with pytest.raises(UnsupportedError, match="too many places"):
-        asyncio.run(file.parsed(looks_at(file, *places[: most + 1])))
+        asyncio.run(file.parse(looks_at(file, *places[: most + 1])))
     assert len(stored.ranges) == most
 
 
@@ -76,11 +76,11 @@ def test_a_long_header_is_left_to_gdal() -> None:
     """Of the longest that is allowed, all is fetched. Of a longer one, nothing."""
     settings = GeoTiffSettings(head_nbytes=100, max_header_nbytes=5000)
     file, stored = file_of(settings=settings)
-    assert asyncio.run(file.parsed(looks_at(file, (10, 5010)))) == "parsed"
+    assert asyncio.run(file.parse(looks_at(file, (10, 5010)))) == "parsed"
 
     file, stored = file_of(settings=settings)
     with pytest.raises(UnsupportedError, match="size limit"):
-        asyncio.run(file.parsed(looks_at(file, (10, 5011))))
+        asyncio.run(file.parse(looks_at(file, (10, 5011))))
     assert stored.ranges == []
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, merged
+from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, merge_outcomes
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.measure_row import measure_row
@@ -67,7 +67,7 @@ def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, noda
         return outcome
 
     (whole,) = measured(pixels).bands
-    (found,) = merged([measured(pixels[:, :cut]), measured(pixels[:, cut:])], y_starts=[0, cut]).bands
+    (found,) = merge_outcomes([measured(pixels[:, :cut]), measured(pixels[:, cut:])], y_starts=[0, cut]).bands
 
     assert found.n_valid == whole.n_valid
     assert (found.min, found.max) == pytest.approx((whole.min, whole.max), nan_ok=True)
@@ -91,7 +91,7 @@ def test_merged_adds_up_the_cost() -> None:
     parts[0].cost.hedges = 1
     parts[1].cost.retries = parts[1].cost.hedges = 1
 
-    found = merged(parts, y_starts=[0, 8])
+    found = merge_outcomes(parts, y_starts=[0, 8])
 
     assert found.cost == Cost(requests=4, nbytes=20, header_nbytes=8, read_s=1.0, retries=1, hedges=2)
     assert found.start_s == 2.0
@@ -111,7 +111,7 @@ def test_merged_extent_is_of_the_whole_window(
     extents: list[tuple[int, int, int, int]], expected: tuple[int, int, int, int]
 ) -> None:
     """A strip outside the raster adds nothing to the extent."""
-    found = merged([strip(extent=each) for each in extents], y_starts=[0, 8, 16])
+    found = merge_outcomes([strip(extent=each) for each in extents], y_starts=[0, 8, 16])
 
     assert found.extent == expected
 
@@ -120,7 +120,7 @@ def test_merged_fails_where_one_strip_failed() -> None:
     """A window is not valid if one of its strips failed."""
     strips = [strip(), strip(status=Status.CORRUPT, reason="bad"), strip(status=Status.DENIED)]
 
-    found = merged(strips, y_starts=[0, 8, 16])
+    found = merge_outcomes(strips, y_starts=[0, 8, 16])
 
     assert (found.status, found.reason) == (Status.CORRUPT, "bad")
     assert (found.bands[0].n_valid, math.isnan(found.bands[0].mean)) == (0, True)
@@ -128,7 +128,7 @@ def test_merged_fails_where_one_strip_failed() -> None:
 
 def test_merged_strips_of_two_versions_are_changed() -> None:
     """Strips of two versions of an object are not one window."""
-    found = merged([strip(), strip(etag='"2"')], y_starts=[0, 8])
+    found = merge_outcomes([strip(), strip(etag='"2"')], y_starts=[0, 8])
 
     assert found.status is Status.CHANGED
     assert found.reason == "replaced after a strip of its window had been read"
@@ -139,7 +139,7 @@ def test_merged_takes_a_single_part_as_it_is() -> None:
     """A window that was read in one piece is not copied."""
     only = strip()
 
-    assert merged([only], y_starts=[8]) is only
+    assert merge_outcomes([only], y_starts=[8]) is only
 
 
 def test_merged_digest_depends_on_every_strip() -> None:
@@ -147,6 +147,6 @@ def test_merged_digest_depends_on_every_strip() -> None:
     one, two = strip(), strip(bands=[BandStats(digest="bb")])
     orders = ([one, two], [two, one], [one, one])
 
-    digests = {merged(parts, y_starts=[0, 8]).bands[0].digest for parts in orders}
+    digests = {merge_outcomes(parts, y_starts=[0, 8]).bands[0].digest for parts in orders}
 
     assert len(digests) == 3

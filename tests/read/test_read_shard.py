@@ -58,7 +58,7 @@ def read(
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
     """Read one task into buffers that hold arbitrary values before, with ``access`` as of `access_to`."""
     task = task or tasks_of(plan)[0]
-    with ShardBuffers(plan).borrowed(task) as lent:
+    with ShardBuffers(plan).borrow(task) as lent:
         buffers = [buffer for buffer in lent if isinstance(buffer, np.ndarray)]
         for buffer in buffers:
             buffer.view("u1")[...] = 0xAB
@@ -98,9 +98,9 @@ def test_shard_buffers_lend_the_same_memory_again() -> None:
     first, second = tasks_of(plan)
     buffers = ShardBuffers(plan)
 
-    with buffers.borrowed(first) as (one,), buffers.borrowed(first) as (other,):
+    with buffers.borrow(first) as (one,), buffers.borrow(first) as (other,):
         assert not np.shares_memory(one, other)
-    with buffers.borrowed(second) as (again,):
+    with buffers.borrow(second) as (again,):
         assert isinstance(one, np.ndarray)
         assert isinstance(other, np.ndarray)
         assert isinstance(again, np.ndarray)
@@ -458,7 +458,7 @@ def test_shard_buffers_are_no_larger_than_the_cube() -> None:
     plan = replace(plan, layout=replace(plan.layout, shard=(64, 64, 6)))
     task = replace(tasks_of(plan)[0], row_stop=1)
 
-    with ShardBuffers(plan).borrowed(task) as (lent,):
+    with ShardBuffers(plan).borrow(task) as (lent,):
         assert isinstance(lent, np.ndarray)
         assert lent.shape == (2, 1, 5, 6)
         assert lent.base is not None
@@ -629,7 +629,7 @@ def read_tiles(images: dict[str, Any], reader: FakeReader) -> tuple[StoredTiles,
             on_source=ignore,
         )
 
-    with ShardBuffers(plan).borrowed(task) as lent:
+    with ShardBuffers(plan).borrow(task) as lent:
         (tiles,) = lent
         assert isinstance(tiles, StoredTiles)
         outcomes = asyncio.run(reading(lent))

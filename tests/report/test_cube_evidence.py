@@ -16,7 +16,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.evidence import Scaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
-from pixel_gather.features.report.cube_evidence import _waited, read_evidence
+from pixel_gather.features.report.cube_evidence import _seconds_waited, read_evidence
 from pixel_gather.io.cube.array_chunks import write_small_array
 from support.report_cubes import REPORT, MadeCube, put_root
 
@@ -165,7 +165,7 @@ def test_evidence_knows_how_long_the_user_waited(
     """From the plan to the complete cube, of the first gather and of the appends whose plan is known."""
     gather = {"planned_at": "2026-11-21T12:00:00.000000+00:00", "versions": versions}
 
-    assert _waited(gather, appends) == waited
+    assert _seconds_waited(gather, appends) == waited
 
 
 def test_pictures_know_scale_and_unit_of_their_values() -> None:

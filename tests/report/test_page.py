@@ -343,7 +343,7 @@ def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: 
     stretch = Stretch.of(given.pixels, given.is_valid)
 
     assert (stretch.low, stretch.high) == pytest.approx(limits, abs=0.01)
-    assert stretch.applied(given.pixels).dtype == np.uint8
+    assert stretch.to_greys(given.pixels).dtype == np.uint8
     assert stretch.words
 
 

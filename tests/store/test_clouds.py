@@ -17,7 +17,7 @@ from pixel_gather.core.errors import DeniedError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.conditional_put import etag_of, put_if
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import open_place, open_store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -176,7 +176,7 @@ def test_put_if_replaces_the_version_that_was_seen(cloud: Cloud, monkeypatch: py
         assert first == run(etag_of(store, "key"))
         assert put(b"2", first) == run(etag_of(store, "key"))
         assert put(b"3", first) is None
-        assert [meta["e_tag"] for meta in listed(store, "")] == [run(etag_of(store, "key"))]
+        assert [meta["e_tag"] for meta in list_objects(store, "")] == [run(etag_of(store, "key"))]
 
     assert there.objects == {"box/folder/key": b"2"}
 

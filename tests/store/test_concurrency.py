@@ -238,7 +238,7 @@ def test_adaptive_limiter_remember_what_a_store_grants() -> None:
 def test_adaptive_limiter_send_at_once_while_nobody_throttles() -> None:
     """Without throttling a request is sent without a wait, and without a switch to other tasks."""
     limiter = AdaptiveLimiter()
-    limiter.answered(ROOT, first_byte_s=0.01, nbytes=1)
+    limiter.record_answer(ROOT, first_byte_s=0.01, nbytes=1)
 
     with pytest.raises(StopIteration):
         limiter.turn(ROOT).send(None)
@@ -249,7 +249,7 @@ def test_adaptive_limiter_tell_back_ends_apart() -> None:
 
     async def run() -> tuple[int, int, int]:
         limiter = adaptive()
-        limiter.throttled("s3://slow")
+        limiter.record_throttle("s3://slow")
         await limiter.turn("s3://fast")
         assert asyncio.get_running_loop().time() == 0
         await limiter.turn("s3://slow")

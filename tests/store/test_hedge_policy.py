@@ -23,7 +23,7 @@ def known(*first_bytes_s: float, settings: HedgeSettings | None = SETTINGS) -> B
     back_end = BackEnd(settings)
     for each in first_bytes_s:
         back_end.sent()
-        back_end.answered(each)
+        back_end.record_answer(each)
     return back_end
 
 
@@ -46,7 +46,7 @@ def test_late_follows_what_the_store_did_lately() -> None:
     assert back_end.late_s() == pytest.approx(0.06)
 
     for _ in range(100):
-        back_end.answered(0.3)
+        back_end.record_answer(0.3)
 
     assert back_end.late_s() == pytest.approx(0.6)
 
@@ -69,7 +69,7 @@ def test_hedges_are_a_twentieth_of_the_requests_and_no_more_are_saved_than_so_ma
 def test_no_hedge_goes_to_a_store_that_throttled_lately() -> None:
     """A store that has just throttled gets no hedges."""
     back_end = known(*[0.03] * 100)
-    back_end.throttled(now_s=100.0)
+    back_end.record_throttle(now_s=100.0)
 
     assert not back_end.take_hedge(now_s=109.9)
     assert back_end.take_hedge(now_s=110.0)
@@ -91,9 +91,9 @@ def test_late_is_computed_again_after_every_eighth_answer() -> None:
     assert back_end.late_s() == pytest.approx(0.06)
     for usual_s, before_s in ((0.3, 0.03), (0.9, 0.3)):
         for _ in range(7):
-            back_end.answered(usual_s)
+            back_end.record_answer(usual_s)
             assert back_end.late_s() == pytest.approx(2 * before_s)
-        back_end.answered(usual_s)
+        back_end.record_answer(usual_s)
         assert back_end.late_s() == pytest.approx(2 * usual_s)
 
 
@@ -120,6 +120,6 @@ def test_a_back_end_saves_ten_hedges_and_gets_none_for_ten_seconds_after_a_503()
 
     for _ in range(20):
         back_end.sent()
-    back_end.throttled(now_s=5.0)
+    back_end.record_throttle(now_s=5.0)
     assert not back_end.take_hedge(now_s=14.99)
     assert back_end.take_hedge(now_s=15.0)

@@ -85,7 +85,7 @@ def gets_of(*, n_known: int = 100, first_byte_timeout_s: float = NEVER_S) -> Hed
     back_end = BackEnd(HedgeSettings(least_late_s=LATE_S))
     for _ in range(n_known):
         back_end.sent()
-        back_end.answered(0.001)
+        back_end.record_answer(0.001)
     return HedgedGets(
         back_end,
         first_byte_timeout_s=first_byte_timeout_s,

@@ -569,7 +569,7 @@ class FakeCube:
         return await self.etag_of(ROOT_KEY)
 
     @contextmanager
-    def staged(self) -> Iterator["FakeCube"]:
+    def stage(self) -> Iterator["FakeCube"]:
         """Open an empty cube."""
         yield FakeCube()
 
@@ -718,11 +718,11 @@ class FakePace:
         """Whether all workers share what it may be asked."""
         return root in self.shared
 
-    def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer."""
         self.calls.append(("answered", root))
         self.answers.append((first_byte_s, nbytes))
 
-    def throttled(self, root: str) -> None:
+    def record_throttle(self, root: str) -> None:
         """Record a 503."""
         self.calls.append(("throttled", root))

@@ -15,7 +15,7 @@ from support.fakes import FakeReader, access_to, table_of
 def read_rows(plan: CubePlan, reader: FakeReader, *names: str) -> tuple[np.ndarray[Any, Any], list[Outcome]]:
     """Read all sources of a plan of one band. Return their pixels and outcomes."""
     (task,) = cut_tasks(plan, [0 for _ in row_ranges(plan)])
-    with ShardBuffers(plan).borrowed(task) as buffers:
+    with ShardBuffers(plan).borrow(task) as buffers:
         (buffer,) = (each for each in buffers if isinstance(each, np.ndarray))
         buffer.view("u1")[...] = 0xAB
         reading = read_shard(

@@ -45,7 +45,7 @@ def test_shapes_change_block_by_block() -> None:
         parts.append(part)
         return shapely.transform(some, lambda at: at + 1)
 
-    moved = stored.changed(move)  # type: ignore[arg-type] # shapely has no types
+    moved = stored.map_blocks(move)  # type: ignore[arg-type] # shapely has no types
 
     assert parts == [slice(0, TOGETHER), slice(TOGETHER, TOGETHER + 10)]
     assert np.array_equal(moved.bounds, stored.bounds + 1, equal_nan=True)

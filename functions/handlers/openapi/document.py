@@ -81,18 +81,18 @@ def _request_schemas() -> dict[str, Schema]:
     request = request_schema()
     parts = request.pop("$defs")
     del request["$schema"]
-    renamed: dict[str, Schema] = _renamed({_REQUEST: request, **parts})
+    renamed: dict[str, Schema] = _point_to_components({_REQUEST: request, **parts})
     return renamed
 
 
-def _renamed(value: Any) -> Any:
+def _point_to_components(value: Any) -> Any:
     """Return schemas with their references pointing to the document's components."""
     if isinstance(value, dict):
         return {
-            name: each.replace("#/$defs/", SCHEMAS) if name == "$ref" else _renamed(each)
+            name: each.replace("#/$defs/", SCHEMAS) if name == "$ref" else _point_to_components(each)
             for name, each in value.items()
         }
-    return [_renamed(each) for each in value] if isinstance(value, list) else value
+    return [_point_to_components(each) for each in value] if isinstance(value, list) else value
 
 
 def _named_types() -> Iterator[str]:

@@ -36,10 +36,10 @@ def type_schemas(names: Iterable[str]) -> dict[str, Schema]:
         [_TYPES[name] for name in wanted], ref_template=SCHEMAS + "{name}"
     )
     aliases = {name: schema for name, schema in zip(wanted, given, strict=True) if name not in parts}
-    return aliases | {name: _described(schema, _TYPES[name]) for name, schema in parts.items()}
+    return aliases | {name: _describe_fields(schema, _TYPES[name]) for name, schema in parts.items()}
 
 
-def _described(schema: Schema, type_: Any) -> Schema:
+def _describe_fields(schema: Schema, type_: Any) -> Schema:
     """Return a class's schema with its fields in their order, each with its description."""
     del schema["title"]  # it repeats the name
     if "properties" not in schema:

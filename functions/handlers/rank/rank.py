@@ -88,7 +88,7 @@ class RankService(Struct, frozen=True):
             scenes.digest = table.digest
             if is_async or table.n_rows > _MOST_SCENES:
                 raise _LargerError
-            ranked, notes = await self._ranked(asked, table, left_s)
+            ranked, notes = await self._rank(asked, table, left_s)
         seconds = asyncio.get_running_loop().time() - started
         found = Ranking(
             request=asked.request, scenes=tuple(ranked), seconds=seconds, notes=(*table.notes, *notes)
@@ -98,7 +98,7 @@ class RankService(Struct, frozen=True):
             raise _LargerError  # its statistics are kept, so nothing is read again
         return answer
 
-    async def _ranked(
+    async def _rank(
         self, asked: AdmittedRanking, table: SqliteSourceTable, left_s: float
     ) -> tuple[list[RankedScene], list[str]]:
         scenes = list_scenes(table, asked.request)

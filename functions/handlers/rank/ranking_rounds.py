@@ -145,7 +145,7 @@ class RankingRounds(Struct, frozen=True):
         """Return the verdict that runs a round, or write the table if the round has no tasks."""
         if not state.tasks:
             return await self._complete(name, state, asked)
-        return await self._planned(name, state, execution)
+        return await self._plan_round(name, state, execution)
 
     def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
         settings = self.deployment.settings
@@ -156,7 +156,7 @@ class RankingRounds(Struct, frozen=True):
         most_workers = int(settings.limits.get("workers") or 1)
         return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
 
-    async def _planned(self, name: str, state: MapState, execution: str) -> dict[str, Any]:
+    async def _plan_round(self, name: str, state: MapState, execution: str) -> dict[str, Any]:
         """Return the verdict that runs a round."""
         planned = self._map_round(state, n_tasks=len(state.tasks))
         told = {
@@ -176,7 +176,7 @@ class RankingRounds(Struct, frozen=True):
         if (noted := await result_of(state, self.deployment.table_files(name))) is not None:
             return {"verdict": "complete", "result": noted}
         rounds = Rounds(asked.request, NothingKept())
-        ordered = rounds.ordered(state.scenes)
+        ordered = rounds.sort(state.scenes)
         if not state.wanted:
             state.notes += rounds.notes(ordered)
         ranking = Ranking(

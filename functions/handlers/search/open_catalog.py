@@ -111,10 +111,10 @@ class OpenCatalog:
         catalog = await self._newest()
         scenes = catalog.scenes(query, n_expected=most + 1)
         if expand:
-            scenes = self._expanded(scenes, most)
+            scenes = self._list_images(scenes, most)
         return await _collect_page(scenes, most, take, etag=catalog.etag or '"none"')
 
-    async def _expanded(
+    async def _list_images(
         self, scenes: AsyncIterator[tuple[Position, dict[str, Any]]], most: int
     ) -> AsyncIterator[tuple[Position, dict[str, Any]]]:
         """Yield the scenes of a page with their images listed, and then the next page's first scene."""

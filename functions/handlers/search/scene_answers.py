@@ -83,7 +83,7 @@ def collection(
         "description": f"Scenes of {name}",
         "license": "other",
         "extent": {
-            "spatial": {"bbox": [_wrapped(box)]},
+            "spatial": {"bbox": [_wrap_box(box)]},
             "temporal": {"interval": [[format_moment(start_us), stop]]},
         },
         "links": [
@@ -169,7 +169,7 @@ def answer_nbytes(value: Any) -> int:
     return len(text) + text.count('"') + text.count("\\") + 1
 
 
-def _wrapped(box: tuple[float, float, float, float]) -> list[float]:
+def _wrap_box(box: tuple[float, float, float, float]) -> list[float]:
     west, south, east, north = box
     if east - west >= _WHOLE_TURN:
         return [-180.0, south, 180.0, north]

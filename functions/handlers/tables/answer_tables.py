@@ -210,7 +210,7 @@ class _Routes:
     def _read_series(self, body: Any) -> tuple[dict[str, Any], int]:
         given = table_of_series(body)
         answer = self._run(self._service.series(given, left_s=self._left_s))
-        return self._started(given, answer) if isinstance(answer, NamedTable) else (answer, HTTPStatus.OK)
+        return self._start(given, answer) if isinstance(answer, NamedTable) else (answer, HTTPStatus.OK)
 
     def _drill(self) -> tuple[dict[str, Any], int]:
         asked = DrillQuery.of(self._query)
@@ -219,11 +219,11 @@ class _Routes:
             return self._run(work), HTTPStatus.OK
         except LargerError:
             given = asked.table()
-            return self._started(given, self._run(self._service.name(given, left_s=_TO_NAME_S)))
+            return self._start(given, self._run(self._service.name(given, left_s=_TO_NAME_S)))
 
     def _make(self) -> tuple[dict[str, Any], int]:
         given = read_body(self.app)
-        return self._started(given, self._run(self._service.name(given, left_s=self._left_s)))
+        return self._start(given, self._run(self._service.name(given, left_s=self._left_s)))
 
     def _plan(self) -> dict[str, Any]:
         given = read_body(self.app)
@@ -233,7 +233,7 @@ class _Routes:
         most = self._service.deployment.settings.limits.get("workers")
         return self._service.of_job(id_, lambda job: limit_workers(self._tables(), self.app, job, most=most))
 
-    def _started(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
+    def _start(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
         self._logger.append_keys(table=named.name)
         return self._service.start(given, named, links_from=self._address)
 

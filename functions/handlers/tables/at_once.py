@@ -19,7 +19,7 @@ from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
-from pixel_gather.tables.image_work import measured
+from pixel_gather.tables.image_work import measure_each
 
 MOST_AT_ONCE: Final = 2_000
 """Images or files of one answer."""
@@ -52,7 +52,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
         ):
             if opened.table.n_rows > MOST_AT_ONCE:
                 raise LargerError
-            read = measured(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
+            read = measure_each(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
             async with aclosing(read):
                 images = [(record, lines) async for record, lines, _ in read]
             columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
@@ -116,10 +116,10 @@ async def drill_at_once(
             notes = list(table.notes)
     except TimeoutError as error:
         raise LargerError from error
-    return {"rows": [_drilled(each) for each in found], "notes": notes}
+    return {"rows": [_describe_pixel(each) for each in found], "notes": notes}
 
 
-def _drilled(pixel: DrilledPixel) -> dict[str, Any]:
+def _describe_pixel(pixel: DrilledPixel) -> dict[str, Any]:
     source = pixel.source
     return {
         "href": source.href,

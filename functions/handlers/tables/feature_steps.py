@@ -117,7 +117,7 @@ class FeatureSteps(Struct, frozen=True):
                 return _complete(result)
             await self._write_inputs(name, opened, given, files)
             if begun is not None and result is None and goes_on(begun, now_s=time.time()):
-                return await self._planned(name, begun, execution)  # it has failed, or still runs
+                return await self._plan_round(name, begun, execution)  # it has failed, or still runs
             # Here the table has no rounds yet, its last attempt is too old, or it was written and removed.
             # It gets new rounds.
             plan, planned = await self.plan(opened, asked.limits)
@@ -133,7 +133,7 @@ class FeatureSteps(Struct, frozen=True):
         if not images:
             return _complete(await self._write(name, state, [], execution))
         begun = _same_table(state, await write_round(state, images, files, n_tasks=planned.n_tasks))
-        return await self._planned(name, begun, execution)
+        return await self._plan_round(name, begun, execution)
 
     async def plan(self, opened: FeatureTable, limits: TableLimits) -> tuple[TablePlan, MapRound]:
         """Return what a table would take, and how the map would make it.
@@ -174,7 +174,7 @@ class FeatureSteps(Struct, frozen=True):
             lost = await lost_images(state, files)
             if lost and state.n_tries < MOST_TRIES:
                 again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
-                return await self._planned(name, _same_table(state, again), execution)
+                return await self._plan_round(name, _same_table(state, again), execution)
             written = await self._write(name, state, lost, execution)
         await keep_result(state, files, written)
         return _complete(written)
@@ -208,7 +208,7 @@ class FeatureSteps(Struct, frozen=True):
             await asyncio.to_thread(write_features, path, opened.features)
             await self.deployment.results.below(name).put_stream(path.name, chunks(path))
 
-    async def _planned(self, name: str, state: FeatureState, execution: str) -> dict[str, Any]:
+    async def _plan_round(self, name: str, state: FeatureState, execution: str) -> dict[str, Any]:
         planned = _map_round(state, self._most_workers)
         told = {"n_scenes": state.n_images, "n_wanted": state.n_wanted, "usd": planned.usd}
         return await run_round(self.deployment, name, state, planned, execution=execution, told=told)
@@ -251,10 +251,10 @@ class FeatureSteps(Struct, frozen=True):
                 "notes": state.notes,
                 "job": execution,
             }
-            features = packed.unpacked(with_shapes=False)
-            return await self._committed(name, state, parts, features, told, Path(folder))
+            features = packed.unpack(with_shapes=False)
+            return await self._commit(name, state, parts, features, told, Path(folder))
 
-    async def _committed(  # what is written, and among what
+    async def _commit(  # what is written, and among what
         self,
         name: str,
         state: FeatureState,
@@ -290,7 +290,7 @@ class FeatureSteps(Struct, frozen=True):
             else:
                 side_path(base.path, "features").replace(of_features)
                 features_digest = base.receipt["files"]["features"]
-                about["n_images"] = len(base.merged(parts.records.values()))
+                about["n_images"] = len(base.merge_records(parts.records.values()))
             # Write the next version. Its files go to a folder of their own.
             written = await asyncio.to_thread(
                 write_table,

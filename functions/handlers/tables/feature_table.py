@@ -112,7 +112,7 @@ async def open_feature_table(
     """
     request, kind = asked.request, asked.kind
     features = await asyncio.to_thread(_features, asked, deployment)
-    checked = await asyncio.to_thread(kind.checked, features)
+    checked = await asyncio.to_thread(kind.check, features)
     gather = asked.gather(features, deployment.settings)
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with AsyncExitStack() as stack:
@@ -136,7 +136,7 @@ async def open_feature_table(
             checked=checked,
             table=table,
             values=values,
-            work=stack.enter_context(kind.opened(checked, values, access)),
+            work=stack.enter_context(kind.open_work(checked, values, access)),
             sign=gather.sources.sign,
             in_flight=deployment.settings.concurrency,
             base=base,

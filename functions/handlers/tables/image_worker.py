@@ -74,14 +74,14 @@ class ImageWorker:
         files = self._deployment.table_files(name, may_list=False)
         given = json.loads(await needed_file(files, "work.json"))
         asked = admit_table(given["request"], self._deployment.settings)
-        features = PackedFeatures(await needed_file(files, "features")).unpacked()
+        features = PackedFeatures(await needed_file(files, "features")).unpack()
         async with AsyncExitStack() as stack:
             reader = await stack.enter_async_context(open_reader(self._deployment, given["sign"]))
             access = access_of(self._deployment, reader, tuple(given["bands"]))
             values = asked.request.values.of_bands(given["of_bands"])
             self._opened = _Opened(
                 name=name,
-                work=stack.enter_context(asked.kind.opened(features, values, access)),
+                work=stack.enter_context(asked.kind.open_work(features, values, access)),
                 features=features,
                 tolerance_us=asked.request.tolerance_us,
                 stack=stack.pop_all(),

@@ -40,7 +40,7 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     Raises:
         RequestError: It is no box on the Earth.
     """
-    numbers = [_number(value, field) for value in _listed(values)]
+    numbers = [_number(value, field) for value in _values_of_list(values)]
     if len(numbers) == _N_OF_A_BOX_WITH_HEIGHT:
         numbers = [*numbers[:2], *numbers[3:5]]
     if len(numbers) != 4:  # noqa: PLR2004 # as the message says
@@ -71,13 +71,13 @@ def check_pair(
     Raises:
         RequestError: They are not two numbers.
     """
-    if len(listed := _listed(values)) != 2:  # noqa: PLR2004 # as the message says
+    if len(listed := _values_of_list(values)) != 2:  # noqa: PLR2004 # as the message says
         raise RequestError(f"write two numbers: {names}", field=field)
     first, second = (_number(value, field) for value in listed)
     return first, second
 
 
-def _listed(values: object) -> list[object]:
+def _values_of_list(values: object) -> list[object]:
     """Return the values of a list; none of a text or a number, which a program may give by mistake."""
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else []
 

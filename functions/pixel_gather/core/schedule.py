@@ -125,7 +125,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         if self.table is not None:
             self._check_table()
             return
-        checked = self._checked()
+        checked = self._check_request()
         if not checked.sources.are_searched:
             raise RequestError(
                 "a schedule searches for scenes: give sources.stac or sources.catalog",
@@ -136,7 +136,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         self._own_times(self.request)
         _check_periods(checked)
 
-    def _checked(self) -> GatherRequest:
+    def _check_request(self) -> GatherRequest:
         try:
             return parse_request(self._for_new_cube(self.request))
         except RequestError as error:
@@ -334,7 +334,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     def _searching(
         self, given: dict[str, Any], *, since_us: int | None, until_us: int, datetime: str | None
     ) -> dict[str, Any] | None:
-        kind = _searched(given)
+        kind = _field_of_search(given)
         if datetime is None:
             own = self._own_times(given)
             start_us = own.start_us if since_us is None else max(own.start_us, since_us)
@@ -355,12 +355,12 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def _own_times(given: Mapping[str, Any]) -> TimeRange:
-        kind = _searched(given)
+        kind = _field_of_search(given)
         text = given["sources"][kind].get("datetime")
         return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
 
 
-def _searched(given: Mapping[str, Any]) -> str:
+def _field_of_search(given: Mapping[str, Any]) -> str:
     """Return the field of ``sources`` that holds the search. The other one may be null."""
     return "stac" if given["sources"].get("stac") else "catalog"
 

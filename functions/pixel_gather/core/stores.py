@@ -338,7 +338,7 @@ class CubeStore(Protocol):
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Return what is known of the cube before an append."""
 
-    def staged(self) -> AbstractContextManager[StagedCube]:
+    def stage(self) -> AbstractContextManager[StagedCube]:
         """Open an empty place, where a finish writes all that is not pixels. It is removed at the end."""
 
     # Compaction
@@ -397,7 +397,7 @@ class ControlStore(Protocol):
         """Return a store for the files in one folder."""
 
 
-def unpacked[T](content: bytes, type_: type[T], *, key: str) -> T:
+def unpack[T](content: bytes, type_: type[T], *, key: str) -> T:
     """Return what a control file holds, packed by MessagePack.
 
     Raises:

@@ -27,7 +27,7 @@ from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.stores import ControlStore, CubeStore, StoredShard, unpacked
+from pixel_gather.core.stores import ControlStore, CubeStore, StoredShard, unpack
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.step_files import is_planned, sidecar_key
@@ -142,7 +142,7 @@ async def _settle(task: ShardTask, etag: str, control: ControlStore) -> ShardRes
     if content is None:
         content = await _put_once(control, key, b"", task=task)
     if content:
-        return unpacked(content, ShardResult, key=key)
+        return unpack(content, ShardResult, key=key)
     if not await is_planned(control):  # the sidecar may have been cleared away with the plan
         raise StoreError("the gather was completed meanwhile")
     return None

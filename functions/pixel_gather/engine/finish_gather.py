@@ -37,7 +37,7 @@ from pixel_gather.core.results.row_coordinates import (
     rows_together,
     table_values,
 )
-from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpacked
+from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpack
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores, always
 from pixel_gather.engine.gather_shard import give_up_shard, were_read
@@ -113,7 +113,7 @@ async def finish_gather(
         await check_row_claim(cube, plan)
         earlier = EarlierRows() if plan.append.is_first else await cube.earlier_rows(plan)
         first_is_read = begun(read_gathered_headers(tasks, stores.control))  # while the cube is staged
-        with cube.staged() as staged:
+        with cube.stage() as staged:
             async with first_is_read as headers_of_rows:
                 report = await _stage(
                     plan,
@@ -265,7 +265,7 @@ class _Sidecars(Struct, frozen=True):
     async def result(self, task: ShardTask) -> ShardResult | None:
         """Return a task's result; None if the task was given up."""
         key = self.keys[task.index]
-        result = unpacked(await needed_file(self.control, key), ShardResult, key=key)
+        result = unpack(await needed_file(self.control, key), ShardResult, key=key)
         if result.rows:
             return result
         self.lost.add(task.index)

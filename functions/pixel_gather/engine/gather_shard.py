@@ -147,7 +147,7 @@ async def gather_shard(
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
     with ExitStack() as borrowed:
-        arrays = borrowed.enter_context(buffers.borrowed(task, len(scenes)))
+        arrays = borrowed.enter_context(buffers.borrow(task, len(scenes)))
         values = borrowed.enter_context(buffers.borrowed_values(task, arrays))
         of_cube = borrowed.enter_context(buffers.borrowed_rows(task, values))
         pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]

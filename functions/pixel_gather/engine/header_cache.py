@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask, rows_by_shard
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.core.stores import ControlStore, unpacked
+from pixel_gather.core.stores import ControlStore, unpack
 
 PACKED_HEADERS_KEY: Final = "packed_headers.msgpack"
 _HEADERS: Final = "headers/shards/"
@@ -59,7 +59,7 @@ async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedH
         return ()
     part = await control.get_range(PACKED_HEADERS_KEY, task.headers_start, task.headers_stop)
     try:
-        return unpacked(part, list[list[bytes | None]], key=PACKED_HEADERS_KEY)
+        return unpack(part, list[list[bytes | None]], key=PACKED_HEADERS_KEY)
     except StoreError:
         return ()
 
@@ -104,7 +104,7 @@ async def read_gathered_headers(
                 yield list(found.items())
                 found = {}
             row_start = task.row_start
-            entries = unpacked(part or b"\x90", list[tuple[str, bytes]], key=_key(task))
+            entries = unpack(part or b"\x90", list[tuple[str, bytes]], key=_key(task))
             for href, packed_header in entries:
                 found[href] = max(found.get(href, b""), packed_header, key=len)
     if found:

@@ -13,7 +13,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.chip_rows import ChipRows
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpacked
+from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpack
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.context import GatherStores
 
@@ -79,7 +79,7 @@ async def read_committed(task: ShardTask, *, plan: CubePlan, stores: GatherStore
         return None
     key = sidecar_key(task.index, etags[0])
     content = await stores.control.get(key)
-    return unpacked(content, ShardResult, key=key) if content else None
+    return unpack(content, ShardResult, key=key) if content else None
 
 
 def sidecar_key(index: int, etag: str) -> str:
@@ -114,7 +114,7 @@ def decode_plan(content: bytes) -> CubePlan:
             "another version of Pixel Gather has planned this gather, and this one does not go on with "
             f"its {PLAN_KEY}: remove the unfinished cube or give another output.name, and submit it again"
         )
-    return unpacked(content.removeprefix(_PLAN_HEAD), CubePlan, key=PLAN_KEY)
+    return unpack(content.removeprefix(_PLAN_HEAD), CubePlan, key=PLAN_KEY)
 
 
 async def read_rows(task: ShardTask, control: ControlStore) -> list[CubeRow]:
@@ -125,7 +125,7 @@ async def read_rows(task: ShardTask, control: ControlStore) -> list[CubeRow]:
     """
     part = await control.get_range(LIST_KEY, task.list_start, task.list_stop)
     # without a plan, the list is written again
-    told: list[CubeRow] | ChipRows = unpacked(part, _PartOfList, key=PLAN_KEY)
+    told: list[CubeRow] | ChipRows = unpack(part, _PartOfList, key=PLAN_KEY)
     rows = told.rows() if isinstance(told, ChipRows) else told
     if len(rows) != task.n_rows:
         raise StoreError(f"task {task.index} has {task.n_rows} rows, its part of the list {len(rows)}")

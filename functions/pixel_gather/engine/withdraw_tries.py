@@ -49,7 +49,7 @@ async def withdraw_tries(cube: CubeStore, plan: CubePlan, control: ControlStore)
         await check_next_version(cube, plan.append.version)
         await check_row_claim(cube, plan)
 
-    with cube.staged() as staged:
+    with cube.stage() as staged:
         await staged.create_coordinates(plan, [status])
         await staged.write_rows(plan, [status], 0, {status.name: values})
         chunks = staged.chunk_keys(status.name)

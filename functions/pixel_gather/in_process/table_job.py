@@ -29,7 +29,7 @@ from pixel_gather.io.store.opened_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
-from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measured
+from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measure_each
 from pixel_gather.tables.merge_zone_lines import Combine
 from pixel_gather.tables.open_scene import ImageAccess
 from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
@@ -195,10 +195,10 @@ class TableJob(Struct, frozen=True, kw_only=True):
                 progress.n_done += 1
 
         ahead = self.job.most_ahead
-        async with aclosing(measured(self.work, todo(), most_ahead=ahead)) as images:
+        async with aclosing(measure_each(self.work, todo(), most_ahead=ahead)) as images:
             async for record, lines, pieces in images:
                 with errors_of_writing(parts.path):
-                    await asyncio.to_thread(parts.write, self._counted(record), lines, pieces)
+                    await asyncio.to_thread(parts.write, self._count_reads(record), lines, pieces)
                 progress.n_done += 1
                 progress.n_failed += record.status != "ok"
                 progress.fetched_nbytes += record.nbytes
@@ -208,7 +208,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
         parts.remove()
         return replace(made, seconds=asyncio.get_running_loop().time() - started)
 
-    def _counted(self, record: ImageRecord) -> ImageRecord:
+    def _count_reads(self, record: ImageRecord) -> ImageRecord:
         """Return the record with how often the image was read, also by earlier appends."""
         return record if self.base is None else replace(record, tries=self.base.tries(record.key) + 1)
 
@@ -221,7 +221,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
             about |= {"n_images": self.job.table.n_rows, "appends": 0}
             of_features = write_features(side_path(to, "features"), self.features)
         else:
-            n_images = len(base.merged(parts.records.values()))
+            n_images = len(base.merge_records(parts.records.values()))
             about |= {"n_images": n_images, "appends": base.receipt["appends"] + 1}
             of_features = base.receipt["files"]["features"]
         return write_table(
@@ -309,7 +309,7 @@ async def _made_table(  # what `make_table` has checked
     settings: Settings,
     on_progress: Callable[[Progress], None],
 ) -> MadeTable:
-    async with _opened(kind, request, settings, base) as job:
+    async with _open_job(kind, request, settings, base) as job:
         if base is None:
             job.check_new(path)
         limits = request.limits
@@ -332,9 +332,9 @@ async def measure_images(
         RequestError: The request is wrong. The error names the field.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    async with _opened(kind, request, settings or Settings()) as job:
+    async with _open_job(kind, request, settings or Settings()) as job:
         progress, found = Progress(n_sources=job.job.table.n_rows), []
-        async with aclosing(measured(job.work, job.wanted(), most_ahead=job.job.most_ahead)) as images:
+        async with aclosing(measure_each(job.work, job.wanted(), most_ahead=job.job.most_ahead)) as images:
             async for record, lines, _ in images:
                 found.append((record, lines))
                 progress.n_done += 1
@@ -356,12 +356,12 @@ async def plan_table(
     if append_to is not None:
         path = _checked_path(append_to, field="append_to")
         base = BaseTable.open_(path) if side_path(path, "images").exists() else None
-    async with _opened(kind, request, settings or Settings(), base) as job:
+    async with _open_job(kind, request, settings or Settings(), base) as job:
         return await job.plan()
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_job(
     kind: TableKind, request: TableRequest, settings: Settings, base: BaseTable | None = None
 ) -> AsyncIterator[TableJob]:
     """Read the features and the list, and open what reads its images.
@@ -370,7 +370,7 @@ async def _opened(
         RequestError: The features or the list are wrong, or do not fit the table that is appended to.
     """
     features = await asyncio.to_thread(_features, request, settings)
-    checked = await asyncio.to_thread(kind.checked, features)
+    checked = await asyncio.to_thread(kind.check, features)
     values = request.values
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with opened_job(request.sources_near(features), settings, keeps=keeps) as job:
@@ -387,7 +387,7 @@ async def _opened(
             projector=job.projector,
             timeout_s=settings.source_timeout_s,
         )
-        with kind.opened(checked, values, access) as work:
+        with kind.open_work(checked, values, access) as work:
             opened = TableJob(
                 job=job,
                 features=replace(features, problems=checked.problems, notes=checked.notes),

@@ -185,9 +185,9 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         lines = self.lines(parts.path / "torn", ids, at=at, reasons={}, pieces=pieces)
         for index, (_, record) in enumerate(torn):
             read = lines[(lines["image"] == index) & (lines["reason"] < 0)]
-            parts.write(*_completed(record, parts, read, pieces.get(index)))
+            parts.write(*_complete_image(record, parts, read, pieces.get(index)))
 
-    def merged(self, records: Iterable[ImageRecord]) -> list[ImageRecord]:
+    def merge_records(self, records: Iterable[ImageRecord]) -> list[ImageRecord]:
         """Return the records of the table and of an append: of one image, that of which more was read."""
         found: dict[str, ImageRecord] = {}
         for each in (*self.records, *records):
@@ -201,7 +201,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
 
     def gains(self, records: Iterable[ImageRecord]) -> bool:
         """Return whether the table would be another one with the images of an append."""
-        return self.merged(records) != list(self.records)
+        return self.merge_records(records) != list(self.records)
 
     def lines(
         self,
@@ -285,7 +285,7 @@ def _replaces(new: ImageRecord, old: ImageRecord) -> bool:
     return new.is_whole and not old.is_whole  # values of two files are not mixed, and none is taken away
 
 
-def _completed(
+def _complete_image(
     record: ImageRecord, parts: PartFolder, read: Lines, read_pieces: Lines | None
 ) -> tuple[ImageRecord, Lines, Lines]:
     """Return the part of an image whose unread features have lines or pieces of another try."""

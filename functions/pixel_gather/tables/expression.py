@@ -92,17 +92,17 @@ class Expression(Struct, frozen=True):
     def evaluate(self, bands: Mapping[str, Pixels]) -> Pixels:
         """Return the value of each pixel. NaN or infinite where it has none, as after a division by 0."""
         with np.errstate(all="ignore"):
-            return np.asarray(_evaluated(self._tree, bands), dtype=np.float64)
+            return np.asarray(_evaluate(self._tree, bands), dtype=np.float64)
 
 
-def _evaluated(node: Node, bands: Mapping[str, Pixels]) -> Any:
+def _evaluate(node: Node, bands: Mapping[str, Pixels]) -> Any:
     if isinstance(node, float):
         return node
     if isinstance(node, str):
         return bands[node]
     function, parts = node
     assert callable(function)  # noqa: S101 # the parser puts nothing else there
-    return function(*(_evaluated(part, bands) for part in parts))
+    return function(*(_evaluate(part, bands) for part in parts))
 
 
 class _Parser:
@@ -118,14 +118,14 @@ class _Parser:
     def whole(self) -> Node:
         tree = self._sum()
         if self._token.kind != "end":
-            raise self._unexpected("an operator such as + or the end")
+            raise self._error_of_token("an operator such as + or the end")
         return tree
 
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise RequestError(f"position {self._token.at}: too many parentheses", field=FIELD)
-        node = self._chain(("+", "-"), lambda: self._chain(("*", "/"), self._signed))
+        node = self._chain(("+", "-"), lambda: self._chain(("*", "/"), self._factor))
         self._depth -= 1
         return node
 
@@ -136,7 +136,7 @@ class _Parser:
             node = (_BINARY[sign], (node, part()))
         return node
 
-    def _signed(self) -> Node:
+    def _factor(self) -> Node:
         is_negative = False
         while self._token.text in ("-", "+"):
             is_negative ^= self._take().text == "-"
@@ -150,7 +150,7 @@ class _Parser:
         if token.kind == "name":
             self._take()
             if self._token.text == "(":
-                return self._called(token)
+                return self._call(token)
             self.names.setdefault(token.text)
             return token.text
         if token.text == "(":
@@ -158,9 +158,9 @@ class _Parser:
             node = self._sum()
             self._expect(")")
             return node
-        raise self._unexpected("a band, a number or (")
+        raise self._error_of_token("a band, a number or (")
 
-    def _called(self, name: _Token) -> Node:
+    def _call(self, name: _Token) -> Node:
         if name.text not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise RequestError(
@@ -191,10 +191,10 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if self._token.text != sign:
-            raise self._unexpected(sign)
+            raise self._error_of_token(sign)
         self._take()
 
-    def _unexpected(self, wanted: str) -> RequestError:
+    def _error_of_token(self, wanted: str) -> RequestError:
         token = self._token
         found = "it ends" if token.kind == "end" else f"{token.text!r} stands"
         return RequestError(f"position {token.at}: {found} where {wanted} is expected", field=FIELD)

@@ -23,7 +23,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ControlStore
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.forecast import ReadForecast
-from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measured
+from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measure_each
 from pixel_gather.tables.map_tasks import (
     LOST,
     MOST_TRIES,
@@ -185,7 +185,7 @@ async def measure_task(
     try:
         async with (
             asyncio.timeout(longest_s),
-            aclosing(measured(work, iter(wanted), most_ahead=most_ahead)) as measuring,
+            aclosing(measure_each(work, iter(wanted), most_ahead=most_ahead)) as measuring,
         ):
             async for each in measuring:
                 found.append(each)  # noqa: PERF401 # what is there counts, if time is over

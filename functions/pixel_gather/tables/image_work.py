@@ -53,20 +53,20 @@ class TableKind(Protocol):
     def combine(self) -> Combine | None:
         """What computes a line of the pieces of several images; None if images are never merged."""
 
-    def checked(self, features: Features) -> Features:
+    def check(self, features: Features) -> Features:
         """Return the features as they are measured, with what is wrong with them.
 
         Raises:
             RequestError: They are of another kind.
         """
 
-    def opened(
+    def open_work(
         self, features: Features, values: Values, access: ImageAccess
     ) -> AbstractContextManager[ImageWork]:
         """Return what computes the lines of an image."""
 
 
-async def measured(
+async def measure_each(
     work: ImageWork, wanted: Iterator[WantedImage], *, most_ahead: int
 ) -> AsyncGenerator[Measured]:
     """Yield the record and the lines of each image, in order. An image that cannot be read has a record."""

@@ -80,7 +80,7 @@ class LineMerger:
         self._tiles = np.array([tiles[each.place] for each in self.records], np.int64)
         self._times = np.array([each.time_us or 0 for each in self.records], np.int64)
 
-    def merged(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
+    def merge(self, start: int, stop: int, image: Integers, lines: Lines) -> MergedLines:
         """Return the lines of some features.
 
         They are [start, stop). Each line has the record of its image; -1 for none. Features that have pieces
@@ -91,7 +91,7 @@ class LineMerger:
         parts = []
         for first, last, places in self._spans(start, stop):
             some = slice(*np.searchsorted(lines["feature"], [first, last]))
-            parts.append(self._of_span(places, image[some], lines[some]))
+            parts.append(self._merge_span(places, image[some], lines[some]))
         return MergedLines(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int, list[_Place]]]:
@@ -112,7 +112,7 @@ class LineMerger:
                 if last > first:
                     yield index, first, last
 
-    def _of_span(self, places: Sequence[_Place], image: Integers, lines: Lines) -> MergedLines:
+    def _merge_span(self, places: Sequence[_Place], image: Integers, lines: Lines) -> MergedLines:
         n = len(self.records)
         of = np.repeat([each[0] for each in places], [last - first for _, first, last in places]).astype(int)
         pieces = np.concatenate(
@@ -139,7 +139,7 @@ class LineMerger:
         if not wanted.any():
             return there
         key = pieces["feature"] * n + self._groups.acquisitions[of]
-        made = self._combined(pieces[wanted], key[wanted], of[wanted], lines.dtype)
+        made = self._combine_cells(pieces[wanted], key[wanted], of[wanted], lines.dtype)
         return MergedLines(*(np.concatenate(pair) for pair in zip(there, made, strict=True)))
 
     def _best_of(self, key: Integers, is_last: Mask, image: Integers, *, among: Mask) -> Integers:
@@ -160,7 +160,9 @@ class LineMerger:
         best: Integers = order[is_best & (times[order] - times[first] < SAME_TIME_US)]
         return best
 
-    def _combined(self, pieces: Lines, key: Integers, of: Integers, dtype: np.dtype[np.void]) -> MergedLines:
+    def _combine_cells(
+        self, pieces: Lines, key: Integers, of: Integers, dtype: np.dtype[np.void]
+    ) -> MergedLines:
         """Return a line for each key. Of a cell that is there twice, the first one with a value counts."""
         keys, at = np.unique(key, return_inverse=True)
         lines = np.zeros(len(keys), dtype)

@@ -225,26 +225,30 @@ async def read_scene(
         )
         # What could not be read, or lies outside, is so for all bands of the pixel.
         if sampled.reasons or at.which is not None:
-            worse = _placed(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
+            worse = _place_values(sampled.status, at.which, np.full(n, Status.OUTSIDE, np.uint8))
             status[status == 0] = worse[status == 0]
             reasons.update(sampled.reasons)
         for index, (name, band) in enumerate(named):
             stored, is_valid = sampled.stored[index], sampled.is_valid[index]
             if name == _MASK:
                 assert values.mask is not None  # noqa: S101 # the scene has one
-                is_kept = _placed(is_valid & ~values.mask.drops(stored), at.which, np.zeros(n, np.bool_))
+                is_kept = _place_values(
+                    is_valid & ~values.mask.drops(stored), at.which, np.zeros(n, np.bool_)
+                )
                 continue
             scaling = band.scaling
             if scaling.is_denied_by(sampled.darkest[index]):
                 scaling = scaling.without_claim()
-            placed = _placed(stored, at.which, np.zeros(n, stored.dtype))
-            found[name] = _StoredBand(placed, _placed(is_valid, at.which, np.zeros(n, np.bool_)), scaling)
+            placed = _place_values(stored, at.which, np.zeros(n, stored.dtype))
+            found[name] = _StoredBand(
+                placed, _place_values(is_valid, at.which, np.zeros(n, np.bool_)), scaling
+            )
 
     await all_of(read_file(is_apart, named) for (_, is_apart), named in of_file.items())
     return SceneValues(stored=found, is_kept=is_kept, status=status, reasons=reasons)
 
 
-def _placed[A: np.ndarray[Any, Any]](values: A, which: Integers | None, beyond: A) -> A:
+def _place_values[A: np.ndarray[Any, Any]](values: A, which: Integers | None, beyond: A) -> A:
     """Return the values of all positions.
 
     Args:

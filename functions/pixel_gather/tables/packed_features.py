@@ -49,7 +49,7 @@ class PackedFeatures(Struct, frozen=True):
         )
         return cls(msgspec.msgpack.encode(packed))
 
-    def unpacked(self, *, with_shapes: bool = True) -> Features:
+    def unpack(self, *, with_shapes: bool = True) -> Features:
         """Return the features.
 
         Polygons take most of the memory.

@@ -204,7 +204,7 @@ class PartFolder:
         path.mkdir(parents=True, exist_ok=True)
         if not (path / _JOB).exists():
             _replace(path / _JOB, json.dumps({"digest": digest}).encode())
-        for record in folder._logged():
+        for record in folder._read_log():
             folder.records[record.number] = record
         return folder
 
@@ -240,7 +240,7 @@ class PartFolder:
     def _pieces(self, number: int) -> Path:
         return self.path / f"{number}.pieces.npy"
 
-    def _logged(self) -> Iterator[ImageRecord]:
+    def _read_log(self) -> Iterator[ImageRecord]:
         """Yield the records. A last line that was cut off, when the process was killed, is dropped."""
         log = self.path / _LOG
         if not log.exists():

@@ -155,12 +155,12 @@ def _columns(
             )
         if name in ("x", "y"):  # of the chips' own CRS; the cube's x and y are pixels
             continue
-        columns[name], kind = _typed(name, cast("list[Any]", table.column(name).to_pylist()))
+        columns[name], kind = _type_column(name, cast("list[Any]", table.column(name).to_pylist()))
         kinds.append(kind)
     return columns, tuple(kinds)
 
 
-def _typed(name: str, values: Sequence[Any]) -> tuple[Sequence[Any], ListColumn]:
+def _type_column(name: str, values: Sequence[Any]) -> tuple[Sequence[Any], ListColumn]:
     """Return the values of a column, and the narrowest type that holds all of them."""
     there = [each for each in values if each is not None]
     kinds = {type(each) for each in there}

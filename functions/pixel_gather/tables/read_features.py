@@ -96,10 +96,10 @@ def read_features(file: IO[bytes], *, name: str, columns: FeatureColumns) -> Fea
         file.seek(0)
         lower = name.lower()
         if head == PARQUET_MAGIC or lower.endswith((".parquet", ".geoparquet", ".pq")):
-            return _of_table(*_parquet(file, name), columns=columns, name=name)
+            return _features_of_table(*_parquet(file, name), columns=columns, name=name)
         if lower.endswith((".geojson", ".json", ".geojsonl", ".ndjson", ".jsonl")) or head[:1] == b"{":
-            return _of_table(*_geojson(file.read(), name), columns=columns, name=name)
-        return _of_table(_csv(file, name, columns), None, None, columns=columns, name=name)
+            return _features_of_table(*_geojson(file.read(), name), columns=columns, name=name)
+        return _features_of_table(_csv(file, name, columns), None, None, columns=columns, name=name)
 
 
 def given_features(given: Any, *, columns: FeatureColumns) -> Features:
@@ -110,30 +110,30 @@ def given_features(given: Any, *, columns: FeatureColumns) -> Features:
     """
     name = "features"
     if isinstance(given, Mapping):
-        return _of_table(*_geojson(json.dumps(given).encode(), name), columns=columns, name=name)
+        return _features_of_table(*_geojson(json.dumps(given).encode(), name), columns=columns, name=name)
     if hasattr(given, "to_wkb") and hasattr(given, "geometry"):  # geopandas
         shapes = Shapes.of_array(np.asarray(given.geometry.values, dtype=object))
         others = given.drop(columns=given.geometry.name)
         crs = None if given.crs is None else given.crs.to_wkt()
-        return _of_table(_of_frame(others), shapes, crs, columns=columns, name=name)
+        return _features_of_table(_table_of_frame(others), shapes, crs, columns=columns, name=name)
     if is_data_frame(given):
-        return _of_table(_of_frame(given), None, None, columns=columns, name=name)
+        return _features_of_table(_table_of_frame(given), None, None, columns=columns, name=name)
     if hasattr(given, "__arrow_c_stream__"):
         from arro3.core import Table  # noqa: PLC0415 # only where it is given
 
-        return _of_table(Table.from_arrow(given), None, None, columns=columns, name=name)
+        return _features_of_table(Table.from_arrow(given), None, None, columns=columns, name=name)
     if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
         names = list(dict.fromkeys(key for row in given for key in row))
         table = _table_of({key: [row.get(key) for row in given] for key in names})
-        return _of_table(table, None, None, columns=columns, name=name)
+        return _features_of_table(table, None, None, columns=columns, name=name)
     raise RequestError("give a file, a GeoDataFrame, a data frame, GeoJSON or a list of dicts", field=name)
 
 
-def _of_frame(frame: Any) -> "Table":
+def _table_of_frame(frame: Any) -> "Table":
     return _table_of({str(name): frame[name].tolist() for name in frame.columns})
 
 
-def _of_table(
+def _features_of_table(
     table: "Table",
     shapes: Shapes | None,
     crs: str | None,
@@ -375,7 +375,7 @@ def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | 
                 shapes = Shapes.of(_shapes_of(batches, primary, others, kept))
         except ParquetError as error:
             raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
-    return Table.from_batches(kept) if others else _numbered(len(shapes)), shapes, crs
+    return Table.from_batches(kept) if others else _number_rows(len(shapes)), shapes, crs
 
 
 def _shapes_of(
@@ -444,10 +444,10 @@ def _geojson(content: bytes, name: str) -> tuple["Table", Shapes | None, str | N
     columns = {key: [row.get(key) for row in rows] for key in names}
     if "id" not in columns and all(each.id is not None for each in features):
         columns["id"] = [each.id for each in features]
-    return _table_of(columns) if columns else _numbered(len(features)), shapes, crs
+    return _table_of(columns) if columns else _number_rows(len(features)), shapes, crs
 
 
-def _numbered(n: int) -> "Table":
+def _number_rows(n: int) -> "Table":
     return _table_of({"number": list(range(1, n + 1))})
 
 

@@ -33,14 +33,14 @@ class SceneFilter:
         """
         key = tuple(map(float, box))
         if key not in self._kept:
-            self._kept[key] = self._looked(*key)
+            self._kept[key] = self._is_near_box(*key)
         return self._kept[key]
 
     @cached_property
     def _boxes(self) -> tuple[Floats, Floats, Floats, Floats]:
         return _boxes(self._features, self._projector)
 
-    def _looked(self, west: float, south: float, east: float, north: float) -> bool:
+    def _is_near_box(self, west: float, south: float, east: float, north: float) -> bool:
         wests, souths, easts, norths = self._boxes
         with np.errstate(invalid="ignore"):
             is_near = (souths <= north) & (norths >= south)

@@ -136,7 +136,7 @@ class Shapes(Struct, frozen=True, kw_only=True):
             kinds=self.kinds,
         )
 
-    def changed(self, change: Callable[[Objects, slice], Objects]) -> "Shapes":
+    def map_blocks(self, change: Callable[[Objects, slice], Objects]) -> "Shapes":
         """Return other shapes in another file: what a function returns of each block of them."""
         return Shapes.of(change(self[part], part) for part in self.blocks())
 

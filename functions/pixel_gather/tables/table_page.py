@@ -109,7 +109,7 @@ def table_page(table: Path) -> str:
         f"<h2>Coverage in time</h2>{_coverage(drawn)}"
         f"<h2>Series</h2>{charts}"
         f"<h2>Last values</h2>{_map(drawn, units.get(drawn.names[0], ''))}"
-        f"<h2>What has no value</h2>{_failed(drawn, base)}"
+        f"<h2>What has no value</h2>{_describe_failures(drawn, base)}"
         f"<h2>Price</h2><p>The images took {counted(n_requests, 'request')} and {size(nbytes)}. "
         f"On S3, in the Region of the images, such requests cost ${n_requests * USD_PER_GET:.6f}.</p>\n"
     )
@@ -342,7 +342,7 @@ def _colour(share: float) -> str:
     return "#" + "".join(f"{round(float(np.interp(share, at, _VIRIDIS[:, n]))):02x}" for n in range(3))
 
 
-def _failed(drawn: DrawnTable, base: BaseTable) -> str:
+def _describe_failures(drawn: DrawnTable, base: BaseTable) -> str:
     """Return the lines without a value by their reason, and the images that could not be read."""
     lines = [
         f'<tr><td>{escape(status)}</td><td class="n">{n:,}</td><td class="text">'

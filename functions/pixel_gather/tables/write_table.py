@@ -84,7 +84,7 @@ def write_table(
         base.complete(parts, features.ids)
     new = parts.records.values()
     records = sorted(
-        new if base is None else base.merged(new),
+        new if base is None else base.merge_records(new),
         key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
     )
     temporary, is_committed = staged_path(path), False
@@ -248,14 +248,14 @@ class _Writer:
         """Yield the lines in their order, some features at a time."""
         schema = self.schema({})
         for start, stop in self._ranges():
-            image, lines = self._of_range(start, stop)
+            image, lines = self._lines_of_range(start, stop)
             merged = np.zeros((2, len(lines)), np.int64) - 1
             if self._merger is not None:
-                image, lines, *more = self._merger.merged(start, stop, image, lines)
+                image, lines, *more = self._merger.merge(start, stop, image, lines)
                 merged = np.stack(more)
             order = np.lexsort((image, lines["feature"]))  # the images are in the order of time
             yield from self._in_groups(image[order], lines[order], merged[:, order], schema)
-        image, lines = self._of_failed()
+        image, lines = self._lines_of_failed()
         merged = np.stack([np.ones(len(lines), np.int64), np.full(len(lines), -1)])
         yield from self._in_groups(image, lines, merged, schema)
 
@@ -306,7 +306,7 @@ class _Writer:
             yield start, stop
             start = stop
 
-    def _of_range(self, start: int, stop: int) -> tuple[np.ndarray[Any, Any], Lines]:
+    def _lines_of_range(self, start: int, stop: int) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return the lines of some features, image by image, and which image each is of."""
         images, found = [np.zeros(0, np.int64)], [self._blank(0)]
         if len(self._base):
@@ -354,7 +354,7 @@ class _Writer:
         last = np.searchsorted(self._unread_us, around + tolerance_us, side="right")
         return np.asarray(is_known & (last > first))
 
-    def _of_failed(self) -> tuple[np.ndarray[Any, Any], Lines]:
+    def _lines_of_failed(self) -> tuple[np.ndarray[Any, Any], Lines]:
         """Return a line without a feature for each image that could not be read."""
         lines = self._blank(len(self._failed))
         lines["feature"] = -1

@@ -134,7 +134,7 @@ def check_zones(features: Features) -> Features:
         wrong[lost], shapes[lost] = LineStatus.NO_AREA, None
         return shapes
 
-    checked = given.changed(check)
+    checked = given.map_blocks(check)
     n_not = int((problems == LineStatus.NO_AREA).sum())
     notes = [
         *([f"{counted(n, 'invalid polygon')} made valid"] if n else []),
@@ -222,7 +222,7 @@ class ZonePlaces:
         on_map = transform.is_rectilinear and transform.e < 0 < transform.a
         if not on_map:  # turned: the grid is straight in its own pixels alone
             to_pixels = partial(_to_pixels, transform=transform)
-            shapes = shapes.changed(lambda some, _: shapely.transform(some, to_pixels))
+            shapes = shapes.map_blocks(lambda some, _: shapely.transform(some, to_pixels))
             transform = Transform(1, 0, 0, 0, -1, 0)
         west, south, east, north = shapes.bounds.T
         with np.errstate(invalid="ignore"):
@@ -263,7 +263,7 @@ class ZonePlaces:
             if (stop_col - first_col) * (stop_row - first_row) > _MOST_OF_ONE:
                 refused.append(member)
                 continue
-            found = self._covered(shape, wkb, box, transform)
+            found = self._measure_cover(shape, wkb, box, transform)
             at = np.flatnonzero(found)
             if not len(at):
                 continue
@@ -289,7 +289,7 @@ class ZonePlaces:
             "refused": np.array(refused, np.int64),
         }
 
-    def _covered(
+    def _measure_cover(
         self, shape: "BaseGeometry", wkb: bytes, box: list[int], transform: Transform
     ) -> np.ndarray[Any, Any]:
         """Return how much of each cell of a box a zone covers, (y, x)."""
@@ -308,7 +308,7 @@ class ZonePlaces:
         found = self._shapes.pop(crs, None)
         if found is None:
             try:
-                found = self._projected(header, crs)
+                found = self._project_shapes(header, crs)
             except RequestError as error:
                 raise SourceError(str(error), href=header.href, status=Status.UNSUPPORTED) from error
         self._shapes[crs] = found
@@ -316,7 +316,7 @@ class ZonePlaces:
             self._shapes.popitem(last=False)
         return found
 
-    def _projected(self, header: Header, crs: str) -> Shapes:
+    def _project_shapes(self, header: Header, crs: str) -> Shapes:
         import shapely  # noqa: PLC0415 # as above
 
         shapes, own = self.zones.geometries, self.zones.crs
@@ -346,7 +346,7 @@ class ZonePlaces:
                 moved[index] = _polygons_of(shapely.make_valid(moved[index]))
             return moved
 
-        return shapes.changed(move)
+        return shapes.map_blocks(move)
 
 
 def _edge_lengths(shapes: Objects, project: Any, pixel: float) -> Floats:

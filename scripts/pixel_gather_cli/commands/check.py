@@ -23,7 +23,14 @@ from pixel_gather.io.store.object_store import open_place
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.failures import fail_on_purpose
-from pixel_gather_cli.deployment.findings import Finding, alarms, architectures, heartbeats, measure, needed
+from pixel_gather_cli.deployment.findings import (
+    Finding,
+    alarms,
+    architectures,
+    check_needed,
+    heartbeats,
+    measure,
+)
 from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
 
@@ -94,7 +101,7 @@ def _opened_s(smoke: Smoke, stores: StoreSettings) -> list[float]:
 
 def _read_back(smoke: Smoke, stores: StoreSettings) -> Finding:
     found = verify(smoke.result["cube"], stores=stores)
-    return needed(
+    return check_needed(
         "the cube as it lies in the bucket",
         assumed="its receipt",
         measured="the same" if found.is_same else "; ".join(found.differences),

@@ -56,16 +56,18 @@ def _lines(found: Presence) -> list[str]:
     """Return one line for each bin of all axes but the last; with one axis, for each bin."""
     *above, last = found.labels
     if not above:
-        return _joined(found, [(str(label), str(bit)) for label, bit in zip(last, found.grid, strict=True)])
+        return _join_alike(
+            found, [(str(label), str(bit)) for label, bit in zip(last, found.grid, strict=True)]
+        )
     places = np.ndindex(*found.shape[:-1])
     names = [" ".join(str(labels[at]) for labels, at in zip(above, place, strict=True)) for place in places]
     bits = found.grid.reshape(-1, len(last))
     head = f"{found.names[-1]}: {', '.join(map(str, last))}"
     rows = [(name, "".join(map(str, row))) for name, row in zip(names, bits, strict=True)]
-    return [head, *_joined(found, rows)]
+    return [head, *_join_alike(found, rows)]
 
 
-def _joined(found: Presence, rows: list[tuple[str, str]]) -> list[str]:
+def _join_alike(found: Presence, rows: list[tuple[str, str]]) -> list[str]:
     """Return one line for each bin. Days or months in sequence that are alike share one, if they are many."""
     lines: list[tuple[str, str]] = []
     for bits, alike in groupby(rows, key=itemgetter(1)):

@@ -241,7 +241,7 @@ def _body(request_file: str | None, list_file: str | None, options: dict[str, An
     body = read_request_file(request_file, fields="by, and scenes or sources")
     limits = {"usd": options["max_usd"], "seconds": options["max_seconds"]}
     limits = {name: value for name, value in limits.items() if value is not None}
-    asked = _asked(options)
+    asked = _fields_of_options(options)
     if request_file is not None:  # a default replaces nothing
         asked = {name: value for name, value in asked.items() if _is_given(name)}
     if area := {name: asked.pop(name) for name in ("bbox", "geojson") if name in asked}:
@@ -265,7 +265,7 @@ _SCENES = ("catalog", "stac", "datetime", "where", "collections")
 _MOST_PICTURES = 100
 
 
-def _asked(options: dict[str, Any]) -> dict[str, Any]:
+def _fields_of_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that options say, by the options' names."""
     names = ("by", "check_kept", "bbox", "statistic", "precision", "order", "top")
     asked = {name: options[name] for name in names} | values_of_options(options)

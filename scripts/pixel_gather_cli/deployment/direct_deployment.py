@@ -51,7 +51,7 @@ class DirectDeployment:
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather."""
-        with _of_gathers(id_):
+        with _explain_id_of_table(id_):
             return self._executions.status(id_)
 
     def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
@@ -66,22 +66,22 @@ class DirectDeployment:
 
     def stop(self, id_: str) -> dict[str, Any]:
         """Stop a gather."""
-        with _of_gathers(id_):
+        with _explain_id_of_table(id_):
             return self._executions.stop(id_)
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Change the workers of a running gather."""
-        with _of_gathers(id_):
+        with _explain_id_of_table(id_):
             return self._executions.limit(id_, workers)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts."""
-        with _of_gathers(id_):
+        with _explain_id_of_table(id_):
             return self._executions.redrive(id_)
 
 
 @contextmanager
-def _of_gathers(id_: str) -> Iterator[None]:
+def _explain_id_of_table(id_: str) -> Iterator[None]:
     """Say of the id of a table that it needs the API. Tables have a state machine of their own."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pixel_gather.core import samples
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
-from pixel_gather_cli.deployment.findings import Finding, needed
+from pixel_gather_cli.deployment.findings import Finding, check_needed
 from pixel_gather_cli.deployment.smoke import SHARD, DeployedStack
 
 _DENIED: Final = (3, 4, 5)
@@ -89,14 +89,14 @@ def _failing_gather(stack: DeployedStack) -> Iterator[Finding]:
         str(stack.stepfunctions.describe_execution(executionArn=each["executionArn"]).get("error"))
         for each in failed
     }
-    yield needed(
+    yield check_needed(
         "a gather fails if more shards fail than are tolerated",
         assumed="States.ExceedToleratedFailureThreshold",
         measured=f"{ended.get('error')}; its children: {', '.join(sorted(errors))}",
         is_so=ended["status"] == "FAILED",
         otherwise=f"see pixel-gather status {name}",
     )
-    yield needed(
+    yield check_needed(
         "the topic takes events of EventBridge",
         assumed="a notice with the name of the gather",
         measured="it came" if is_told else f"none in {_NOTICE_S:.0f} s",
@@ -110,7 +110,7 @@ def _redriven(stack: DeployedStack, arn: str) -> Iterator[Finding]:
     stack.stepfunctions.redrive_execution(executionArn=arn)
     ended = stack.wait(arn)
     is_whole = ended["status"] == "SUCCEEDED"
-    yield needed(
+    yield check_needed(
         "a redrive runs the map again after its own failure",
         assumed="SUCCEEDED",
         measured=str(ended["status"]),
@@ -217,7 +217,7 @@ def _probe(stack: DeployedStack) -> Iterator[Finding]:
     finally:
         stack.lambda_.delete_function(FunctionName=name)
     # Is that what the stack assumes?
-    yield needed(
+    yield check_needed(
         "what a worker may use",
         assumed=f"{_LEAST_FILES:,} open files and 64 threads; no /dev/shm is needed",
         measured=f"{machine.get('files')} open files, {machine.get('threads')} threads, "
@@ -226,7 +226,7 @@ def _probe(stack: DeployedStack) -> Iterator[Finding]:
         otherwise="lower worker_concurrency",
     )
     error = str(eaten.get("errorType", "none"))
-    yield needed(
+    yield check_needed(
         "error of a worker that is killed for lack of memory",
         assumed=" or ".join(_KNOWN_CRASHES),
         measured=error,

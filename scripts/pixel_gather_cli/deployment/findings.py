@@ -34,7 +34,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Whether the deployment does not work as it has to."""
 
 
-def needed(what: str, *, assumed: str, measured: str, is_so: bool, otherwise: str) -> Finding:
+def check_needed(what: str, *, assumed: str, measured: str, is_so: bool, otherwise: str) -> Finding:
     """Return a finding of something without which the deployment does not work, and what to do otherwise."""
     to_do = "" if is_so else otherwise
     return Finding(what=what, assumed=assumed, measured=measured, to_do=to_do, is_wrong=not is_so)
@@ -106,7 +106,7 @@ def _figure(name: str, figure: Figure, value: float | None) -> Finding:
 def _pixels(smoke: Smoke) -> Finding:
     found = smoke.result["digest"]
     is_same = found == samples.PIXELS
-    return needed(
+    return check_needed(
         f"pixels of {samples.N_SAMPLES} samples",
         assumed=samples.PIXELS,
         measured="the same" if is_same else found,
@@ -191,7 +191,7 @@ def _dollars(smoke: Smoke) -> Iterator[Finding]:
 
 def _tolerance(smoke: Smoke) -> Finding:
     found = float(smoke.map_run["toleratedFailurePercentage"])
-    return needed(
+    return check_needed(
         "the map takes its tolerance from the plan",
         assumed=f"{_TOLERATED_PERCENT:g} %",
         measured=f"{found:g} %",
@@ -202,7 +202,7 @@ def _tolerance(smoke: Smoke) -> Finding:
 
 def _versions(smoke: Smoke) -> Finding:
     loose = [each for each in smoke.functions if not _VERSION.search(each)]
-    return needed(
+    return check_needed(
         "a gather keeps the versions of its functions",
         assumed="published versions",
         measured=f"{len(smoke.functions)} published versions" if not loose else ", ".join(loose),

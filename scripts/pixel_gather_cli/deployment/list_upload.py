@@ -68,10 +68,10 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     if sources is not request.sources:
         request = request.model_copy(update={"sources": sources})
     if (windows := request.windows) is not None:
-        table = _uploaded(windows.table, TABLE_FIELD, deployment, "table of chips", "the table is empty")
+        table = _upload_list(windows.table, TABLE_FIELD, deployment, "table of chips", "the table is empty")
         request = request.model_copy(update={"windows": windows.model_copy(update={"table": table})})
     if request.index is not None:
-        index = _uploaded(request.index, "index", deployment, "index", "the index is empty")
+        index = _upload_list(request.index, "index", deployment, "index", "the index is empty")
         request = request.model_copy(update={"index": index})
     return request
 
@@ -93,7 +93,7 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
         _refuse_local(sources.prefix, "sources.prefix", check=check_folder)
     if sources.list is None:
         return sources
-    place = _uploaded(sources.list, "sources.list", deployment, "list", "the list names no source")
+    place = _upload_list(sources.list, "sources.list", deployment, "list", "the list names no source")
     return sources if place == sources.list else Sources(list=place)
 
 
@@ -103,7 +103,7 @@ def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
     Raises:
         RequestError: The file cannot be read.
     """
-    return _uploaded(place, "features", deployment, "file of features", "the file is empty")
+    return _upload_list(place, "features", deployment, "file of features", "the file is empty")
 
 
 def _refuse_local(href: str, field: str, *, check: Callable[..., str] = check_href) -> None:
@@ -126,7 +126,7 @@ def _check_sources(path: str, file: io.BufferedIOBase) -> None:
             _refuse_local(href, f"{name} line {number}")
 
 
-def _uploaded(place: str, field: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
+def _upload_list(place: str, field: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
     """Return the address of a file, which is uploaded if it is on this machine."""
     path = _local_path(place, field)
     if path is None:

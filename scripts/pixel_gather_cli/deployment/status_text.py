@@ -119,7 +119,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _parts(document)
     yield from _lines(document.get("result") or {})
     yield from _added_images(document.get("result") or {})
-    appended = _appended(document.get("result") or {})
+    appended = _describe_append(document.get("result") or {})
     if appended is not None:
         yield "appended", appended
     if appended != NOTHING_APPENDED and (usd := usd_text(document)):  # else it is that of an earlier gather
@@ -160,7 +160,7 @@ def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "scenes", scenes_text(document)
 
 
-def _appended(result: Mapping[str, Any]) -> str | None:
+def _describe_append(result: Mapping[str, Any]) -> str | None:
     """Return what an append to a cube has added and read again. A ranking, and a new cube, has no append."""
     n_appended, n_retried = result.get("n_appended"), result.get("n_retried", 0)
     if n_appended is None:

@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.lists.source_list import _sources_of_records
-from pixel_gather.io.store.opened_file import _gunzipped
+from pixel_gather.io.store.opened_file import _gunzip
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 
@@ -63,7 +63,7 @@ def fuzz_one(content: bytes) -> None:
     name = f"list{_ENDINGS[content[0] % len(_ENDINGS)]}"
     raw: Any = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content[1:])))
     with suppress(RequestError):
-        _, file = _gunzipped(name, raw)
+        _, file = _gunzip(name, raw)
         records = read_records(file, name=name)
         for number, _ in enumerate(_sources_of_records(records.lines, name, _POLICY)):
             if number > _MOST_LINES:

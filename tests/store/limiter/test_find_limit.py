@@ -24,7 +24,9 @@ def finish(
     now_s, limits = from_s, []
     for _ in range(n):
         now_s += took_s / climb.limit
-        climb.finished(now_s, took_s=took_s, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted)
+        climb.record_source(
+            now_s, took_s=took_s, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted
+        )
         limits.append(climb.limit)
     return limits
 
@@ -48,15 +50,15 @@ def test_climb_stays_within_its_bounds(
     for what, seconds, is_wanted in events:
         now_s += seconds
         if what == "finished":
-            climb.finished(
+            climb.record_source(
                 now_s, took_s=seconds, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted
             )
         elif what == "failed":
-            climb.failed(is_wanted=is_wanted)
+            climb.record_failure(is_wanted=is_wanted)
         elif what == "answered":
-            climb.answered(first_byte_s=0.015, is_wanted=is_wanted)
+            climb.record_answer(first_byte_s=0.015, is_wanted=is_wanted)
         else:
-            climb.throttled(now_s, round_trip_s=0.1, enough=10)
+            climb.record_throttle(now_s, round_trip_s=0.1, enough=10)
 
         assert bounds.lowest <= climb.limit <= bounds.highest
 
@@ -66,7 +68,7 @@ def test_climb_doubles_with_the_first_answers() -> None:
     climb = Climb(REMOTE)
 
     for _ in range(1000):
-        climb.answered(first_byte_s=0.015, is_wanted=True)
+        climb.record_answer(first_byte_s=0.015, is_wanted=True)
     assert climb.limit == 64
 
     finish(climb, 64)
@@ -79,11 +81,11 @@ def test_climb_goes_beyond_128_only_for_distant_stores() -> None:
     """The first answer includes a handshake. A later one may show that the store is near."""
     climb = Climb(replace(REMOTE, highest=256))
 
-    climb.answered(first_byte_s=0.06, is_wanted=True)
+    climb.record_answer(first_byte_s=0.06, is_wanted=True)
     finish(climb, 300)
     assert climb.limit == 256
 
-    climb.answered(first_byte_s=0.02, is_wanted=True)
+    climb.record_answer(first_byte_s=0.02, is_wanted=True)
     finish(climb, 2000, from_s=10)
     assert climb.limit <= 128
 
@@ -92,7 +94,7 @@ def test_climb_goes_beyond_128_only_for_distant_stores() -> None:
 def test_climb_stops_at_128_near_the_store(*, climbs_at_once: bool) -> None:
     """From there it tries steps down, and comes back, because a lower limit is slower."""
     climb = Climb(replace(REMOTE, start=110, highest=256, climbs_at_once=climbs_at_once))
-    climb.answered(first_byte_s=0.02, is_wanted=True)
+    climb.record_answer(first_byte_s=0.02, is_wanted=True)
     limits = finish(climb, 5000)
 
     assert max(limits) == 128
@@ -105,8 +107,8 @@ def test_climb_of_equal_bounds_never_moves(limit: int) -> None:
     climb = Climb(Bounds(start=limit, lowest=limit, highest=limit))
 
     finish(climb, 1000)
-    climb.answered(first_byte_s=0.015, is_wanted=True)
-    climb.throttled(5.0, round_trip_s=0.1, enough=0)
+    climb.record_answer(first_byte_s=0.015, is_wanted=True)
+    climb.record_throttle(5.0, round_trip_s=0.1, enough=0)
 
     assert climb.limit == limit
 
@@ -115,9 +117,9 @@ def test_climb_waits_for_sources_where_answers_come_at_once() -> None:
     """Without latency to hide, only finished sources show whether a higher limit helps."""
     climb = Climb(REMOTE)
 
-    climb.answered(first_byte_s=0.001, is_wanted=True)
+    climb.record_answer(first_byte_s=0.001, is_wanted=True)
     for _ in range(1000):
-        climb.answered(first_byte_s=0.02, is_wanted=True)
+        climb.record_answer(first_byte_s=0.02, is_wanted=True)
 
     assert climb.limit == 32
 
@@ -127,7 +129,7 @@ def test_climb_does_not_move_where_nobody_waits() -> None:
     climb = Climb(REMOTE)
 
     for _ in range(100):
-        climb.answered(first_byte_s=0.015, is_wanted=False)
+        climb.record_answer(first_byte_s=0.015, is_wanted=False)
     finish(climb, 1000, is_wanted=False)
 
     assert climb.limit == 32
@@ -138,11 +140,11 @@ def test_climb_backs_off_once_per_round_trip() -> None:
     climb = Climb(REMOTE)
 
     for _ in range(50):
-        climb.throttled(1.0, round_trip_s=0.1, enough=0)
+        climb.record_throttle(1.0, round_trip_s=0.1, enough=0)
     once = climb.limit
-    climb.throttled(1.2, round_trip_s=0.1, enough=0)
+    climb.record_throttle(1.2, round_trip_s=0.1, enough=0)
     twice = climb.limit
-    climb.throttled(1.4, round_trip_s=0.1, enough=20)
+    climb.record_throttle(1.4, round_trip_s=0.1, enough=20)
 
     assert (once, twice, climb.limit) == (22, 15, 15)
 
@@ -152,7 +154,7 @@ def test_climb_is_not_led_by_what_was_not_read() -> None:
     climb = Climb(REMOTE)
 
     for _ in range(1000):
-        climb.failed(is_wanted=True)
+        climb.record_failure(is_wanted=True)
     assert climb.limit == 32
     finish(climb, 200)
 
@@ -166,7 +168,7 @@ def test_climb_does_not_count_a_pause() -> None:
     assert climb.limit == 40
 
     finish(climb, 50)
-    climb.rested()
+    climb.record_rest()
     finish(climb, 140, from_s=600)
 
     assert climb.limit == 40
@@ -181,7 +183,7 @@ def test_climb_compares_like_with_like() -> None:
     for index in range(400):
         is_short = index % 20 == 0
         now_s += 0.1 / climb.limit
-        climb.finished(
+        climb.record_source(
             now_s,
             took_s=0.05 if is_short else 0.1,
             n_requests=1 if is_short else 2,
@@ -224,9 +226,9 @@ def test_rest_after_a_step_up_knows_the_throughput_there() -> None:
     rest = _Rest()
     rest.add(100.0)
 
-    rest.moved(130.0, down=False)
+    rest.keep(130.0, down=False)
     assert rest.throughput == 130
-    rest.moved(90.0, down=True)
+    rest.keep(90.0, down=True)
     assert rest.throughput == 130
 
 
@@ -248,7 +250,7 @@ class Judged:
         return self.climb.limit
 
     def _finish(self, took_s: float) -> None:
-        self.climb.finished(
+        self.climb.record_source(
             self.now_s, took_s=took_s, n_requests=2, weight=1, moves=self.climb.moves, is_wanted=True
         )
 
@@ -349,7 +351,7 @@ def test_climb_ends_its_fast_growth_when_sources_queue() -> None:
 
     judged.after(100, has_queued=True)
     assert (climb.limit, climb.moves) == (grown, 1)
-    climb.answered(first_byte_s=0.015, is_wanted=True)
+    climb.record_answer(first_byte_s=0.015, is_wanted=True)
 
     assert climb.limit == grown
 
@@ -368,16 +370,16 @@ def test_climb_grows_fast_until_its_highest() -> None:
 def test_climb_ends_its_fast_growth_at_a_refusal() -> None:
     """A limit that was tried is not judged by what came before the refusal."""
     climb = Climb(REMOTE)
-    climb.throttled(0.0, round_trip_s=0.5, enough=0)
-    climb.answered(first_byte_s=0.015, is_wanted=True)
+    climb.record_throttle(0.0, round_trip_s=0.5, enough=0)
+    climb.record_answer(first_byte_s=0.015, is_wanted=True)
     assert climb.limit == 22
-    climb.throttled(0.5, round_trip_s=0.5, enough=0)
+    climb.record_throttle(0.5, round_trip_s=0.5, enough=0)
     assert climb.limit == 15
 
     trying = Climb(STEADY)
     judged = Judged(trying)
     assert judged.after(200) == 40
-    trying.throttled(9.0, round_trip_s=0.5, enough=0)
+    trying.record_throttle(9.0, round_trip_s=0.5, enough=0)
     assert trying.limit == 28
     assert judged.after(100) == 35  # another step up is tried
     assert judged.after(104) == 35  # and kept: 4 % more than 100
@@ -390,13 +392,13 @@ def test_climb_forgets_a_sample_of_which_nobody_waited_at_the_end() -> None:
         judged = Judged(climb)
         judged.after(60, seconds=0.5)
         if end == "finished":
-            climb.finished(
+            climb.record_source(
                 judged.now_s, took_s=0.1, n_requests=2, weight=1, moves=climb.moves, is_wanted=False
             )
         elif end == "failed":
-            climb.failed(is_wanted=False)
+            climb.record_failure(is_wanted=False)
         else:
-            climb.rested()
+            climb.record_rest()
 
         assert judged.after(60, seconds=0.5) == 32
         assert judged.after(60, seconds=0.5) == 40
@@ -409,7 +411,9 @@ def test_climb_does_not_count_sources_of_the_limit_before() -> None:
     assert judged.after(100) == 40
 
     for n in range(1000):
-        climb.finished(2.0 + n, took_s=0.1, n_requests=2, weight=1, moves=climb.moves - 1, is_wanted=True)
+        climb.record_source(
+            2.0 + n, took_s=0.1, n_requests=2, weight=1, moves=climb.moves - 1, is_wanted=True
+        )
 
     assert climb.limit == 40
     assert climb._tried_from == 32
@@ -419,12 +423,12 @@ def test_climb_grows_from_a_first_byte_after_five_milliseconds() -> None:
     """By one for each answer, and no further than its bounds."""
     climb = Climb(replace(REMOTE, highest=34))
 
-    climb.answered(first_byte_s=0.00499, is_wanted=True)
+    climb.record_answer(first_byte_s=0.00499, is_wanted=True)
     assert climb.limit == 32
     climb = Climb(replace(REMOTE, highest=34))
     limits = []
     for _ in range(4):
-        climb.answered(first_byte_s=0.005, is_wanted=True)
+        climb.record_answer(first_byte_s=0.005, is_wanted=True)
         limits.append(climb.limit)
 
     assert limits == [33, 34, 34, 34]
@@ -508,7 +512,7 @@ def test_rest_doubles_its_patience_up_to_32_samples() -> None:
             rest.add(1.0)
         waits.append((n_soon, n))
         assert rest.is_due(down=False)
-        rest.stayed(down=True)
+        rest.step_back(down=True)
 
     assert waits == [(1, 4), (2, 8), (4, 16), (8, 32), (8, 32)]
 
@@ -518,11 +522,11 @@ def test_rest_after_a_step_tries_the_same_direction_next(*, down: bool) -> None:
     """After one sample. The other direction waits as long as before, but at least for 4."""
     rest = _Rest()
     for _ in range(2):
-        rest.stayed(down=not down)
-        rest.stayed(down=down)
+        rest.step_back(down=not down)
+        rest.step_back(down=down)
     rest.add(1.0)
 
-    rest.moved(1.0, down=down)
+    rest.keep(1.0, down=down)
 
     assert not rest.is_due(down=down)
     rest.add(1.0)

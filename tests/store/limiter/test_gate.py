@@ -75,8 +75,8 @@ def test_gate_keeps_the_turns_when_one_that_waits_is_cancelled() -> None:
 
     async def run() -> list[int]:
         gate, sent = gate_of(8), list[int]()
-        gate.answered(0.01)
-        gate.throttled()
+        gate.record_answer(0.01)
+        gate.record_throttle()
 
         async def send(index: int) -> None:
             await gate.turn()
@@ -97,7 +97,7 @@ def test_gate_tells_its_limit_and_whether_requests_are_paced() -> None:
     async def run() -> tuple[int, bool, bool]:
         gate = Gate(Bounds(start=5, lowest=1, highest=9), clock=asyncio.get_running_loop().time)
         limit, before = gate.limit, gate.paces
-        gate.throttled()
+        gate.record_throttle()
         return limit, before, gate.paces
 
     assert run_virtually(run()) == (5, False, True)
@@ -149,12 +149,12 @@ def test_gate_admits_those_that_wait_as_soon_as_an_answer_opens_it() -> None:
                 n_in += 1
                 await asyncio.sleep(1)
 
-        gate.answered(0.01)
+        gate.record_answer(0.01)
         tasks = [asyncio.create_task(one()) for _ in range(6)]
         for _ in range(4):
             await asyncio.sleep(0.01)
             seen.append((gate.limit, n_in))
-            gate.answered(0.01)
+            gate.record_answer(0.01)
         await asyncio.gather(*tasks)
         return seen
 
@@ -172,7 +172,7 @@ def test_gate_does_not_open_for_one_that_has_given_up() -> None:
         await asyncio.sleep(0.01)
         other.cancel()
         await asyncio.sleep(0.01)
-        gate.answered(0.01)
+        gate.record_answer(0.01)
         limit = gate.limit
         await first
         return limit, gate.limit
@@ -202,7 +202,7 @@ def test_gate_closes_at_a_503() -> None:
 
     async def run() -> int:
         gate = Gate(Bounds(start=40, lowest=1, highest=64), clock=asyncio.get_running_loop().time)
-        gate.throttled()
+        gate.record_throttle()
         return gate.limit
 
     assert run_virtually(run()) == 28
@@ -228,7 +228,7 @@ def test_gate_sends_requests_at_the_rate() -> None:
 
     async def run() -> float:
         gate = gate_of(8)
-        gate.throttled()
+        gate.record_throttle()
         gate._rate._stopped_until_s = None
         gate._rate.per_s, gate._rate._credit = 50.0, 0.0
         began_s = asyncio.get_running_loop().time()
@@ -243,7 +243,7 @@ def test_gate_notices_soon_that_the_rate_has_risen() -> None:
 
     async def run() -> float:
         gate = gate_of(8)
-        gate.throttled()
+        gate.record_throttle()
         gate._rate._stopped_until_s = None
         gate._rate.per_s, gate._rate._credit = 0.1, 0.0
         turn = asyncio.create_task(gate.turn())
@@ -260,7 +260,7 @@ def test_gate_learns_the_round_trip_from_answers() -> None:
 
     async def run() -> float:
         gate = gate_of(8)
-        gate.answered(1.0)
+        gate.record_answer(1.0)
         return gate._rate.round_trip_s
 
     assert run_virtually(run()) > 0.2

@@ -19,10 +19,10 @@ def send(rate: Rate, throttle: Throttle, *, n: int, from_s: float) -> tuple[floa
         while pause_s := rate.take_turn(now_s):
             now_s += pause_s
         if throttle.grants(now_s):
-            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+            rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
         else:
             refused += 1
-            rate.throttled(now_s)
+            rate.record_throttle(now_s)
         now_s += 0.0005
     return now_s, refused
 
@@ -32,7 +32,7 @@ def test_rate_is_none_while_nobody_throttles() -> None:
     rate = Rate()
 
     for _ in range(1000):
-        rate.answered(0.0, first_byte_s=0.01)
+        rate.record_answer(0.0, first_byte_s=0.01)
 
     assert rate.per_s is None
     assert rate.take_turn(0.0) == 0
@@ -66,9 +66,9 @@ def test_rate_hardly_falls_for_a_single_refusal() -> None:
     for index in range(3000):
         now_s += max(rate.take_turn(now_s), 0.002)
         if index % 1000 == 999:
-            rate.throttled(now_s)
+            rate.record_throttle(now_s)
         else:
-            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+            rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
 
     assert rate.per_s is not None
     assert rate.per_s > 250
@@ -78,8 +78,8 @@ def paced() -> tuple[Rate, float]:
     """Return a rate that has met its first 503 and grown since, and the current time."""
     rate = Rate()
     for index in range(40):
-        rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
-    rate.throttled(0.4)
+        rate.record_answer(index * 0.01, first_byte_s=ROUND_TRIP_S)
+    rate.record_throttle(0.4)
     return rate, send(rate, Throttle(1000), n=60, from_s=0.4)[0]
 
 
@@ -94,7 +94,7 @@ def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
         pass
     now_s += ROUND_TRIP_S
     for _ in range(3):
-        rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+        rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
 
     assert before <= (rate.per_s or 0.0) <= 1.1 * before
 
@@ -108,7 +108,7 @@ def test_rate_grows_by_no_leap_after_a_stall() -> None:
         while not rate.take_turn(now_s):
             pass
         now_s += 0.1
-    rate.answered(now_s - 0.1, first_byte_s=ROUND_TRIP_S)
+    rate.record_answer(now_s - 0.1, first_byte_s=ROUND_TRIP_S)
 
     assert rate.per_s == 2 * before
 
@@ -118,7 +118,7 @@ def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
-    rate.throttled(now_s + 600)
+    rate.record_throttle(now_s + 600)
 
     assert rate.per_s == 0.75 * before
 
@@ -128,8 +128,8 @@ def test_rate_remembers_its_first_guess_over_a_pause() -> None:
     soon, later = Rate(), Rate()
     for rate in (soon, later):
         for index in range(40):
-            rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
-        rate.throttled(0.4)
+            rate.record_answer(index * 0.01, first_byte_s=ROUND_TRIP_S)
+        rate.record_throttle(0.4)
 
     assert soon.take_turn(0.46) == 0
     assert later.take_turn(600) == 0
@@ -150,9 +150,9 @@ def test_rate_never_stops_for_good(events: Sequence[tuple[bool, bool, float]]) -
         if is_sent:
             rate.take_turn(now_s)
         elif is_granted:
-            rate.answered(now_s, first_byte_s=0.01)
+            rate.record_answer(now_s, first_byte_s=0.01)
         else:
-            rate.throttled(now_s)
+            rate.record_throttle(now_s)
 
     waited_s = 0.0
     while (pause_s := rate.take_turn(now_s + waited_s)) and waited_s < 10:
@@ -165,7 +165,7 @@ def test_round_trip_is_one_and_a_half_times_the_recent_first_bytes() -> None:
     """It moves by an eighth of the difference with each answer."""
     rate = Rate()
 
-    rate.answered(0.0, first_byte_s=0.4)
+    rate.record_answer(0.0, first_byte_s=0.4)
 
     assert rate.round_trip_s == pytest.approx(0.05 + (0.6 - 0.05) / 8)
 
@@ -174,9 +174,9 @@ def test_first_rate_is_what_the_store_granted_lately() -> None:
     """Of the last 16 answers, 11 were granted within 0.16 s: nine tenths of that, times the root of 11/16."""
     rate = Rate()
     for n in range(20):
-        rate.answered(1.0 + n / 100, first_byte_s=0.01)
+        rate.record_answer(1.0 + n / 100, first_byte_s=0.01)
     for _ in range(5):
-        rate.throttled(1.2)
+        rate.record_throttle(1.2)
 
     assert rate.take_turn(1.2) == pytest.approx(0.05)
     assert rate.take_turn(1.25) == 0
@@ -191,8 +191,8 @@ def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
         rate = Rate()
         rate.per_s, rate._grows_fast = 1000.0, False
         for n in range(n_answers):
-            rate.answered(1.0 + n / 100, first_byte_s=0.01)
-        rate.throttled(1.0 + n_answers / 100)
+            rate.record_answer(1.0 + n / 100, first_byte_s=0.01)
+        rate.record_throttle(1.0 + n_answers / 100)
         rates.append(rate.per_s)
 
     assert rates == [pytest.approx(0.9 * 1000), pytest.approx(0.9 * 15 / 0.15)]
@@ -201,8 +201,8 @@ def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
 def at(per_s: float, *, grows_fast: bool = False) -> Rate:
     """Return a rate that was found, and at which a request had to wait at 100 s."""
     rate = Rate()
-    rate.answered(99.0, first_byte_s=ROUND_TRIP_S)
-    rate.throttled(99.0)
+    rate.record_answer(99.0, first_byte_s=ROUND_TRIP_S)
+    rate.record_throttle(99.0)
     rate._stopped_until_s = None
     rate.per_s, rate._grows_fast = per_s, grows_fast
     rate._credited_s = rate._grown_s = rate._waited_s = 100.0
@@ -215,7 +215,7 @@ def test_rate_doubles_in_half_a_second_until_the_second_503() -> None:
     grown = []
     for now_s in (100.0, 100.0 + 1 / 32, 100.0 + 1 / 16, 109.0):
         rate._waited_s = now_s
-        rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+        rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
         grown.append(rate.per_s)
 
     assert grown == pytest.approx([100, 100 * 2 ** (1 / 16), 100 * 2**0.125, 200 * 2**0.125])
@@ -230,13 +230,13 @@ def test_rate_grows_with_the_square_of_the_granted_requests_after_the_second_503
     grown = [0.0]
     for _ in range(1200):
         rate._waited_s, rate._grown_s, rate.per_s = 109.0, 100.0, 100.0
-        rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
+        rate.record_answer(109.0, first_byte_s=ROUND_TRIP_S)
         grown.append(rate.per_s)
     steadily = 100 + 9 * 0.35
     assert grown[600] == pytest.approx(steadily * 2 ** (0.0005 * 2), rel=1e-7)
     assert grown[1200] == pytest.approx(steadily * 2 ** (0.0005 * 5), rel=1e-7)
 
-    rate.answered(109.0 + 1e-5, first_byte_s=ROUND_TRIP_S)
+    rate.record_answer(109.0 + 1e-5, first_byte_s=ROUND_TRIP_S)
     assert rate.per_s == pytest.approx(steadily * 2 ** (0.0025 + 2e-5), rel=1e-7)
 
 
@@ -244,9 +244,9 @@ def test_rate_grows_only_while_requests_wait_for_it() -> None:
     """An answer that comes a round trip after the last wait shows nothing."""
     rate = at(100.0, grows_fast=True)
     rate._waited_s = rate._grown_s = 0.0
-    rate.answered(rate.round_trip_s, first_byte_s=1 / 30)
+    rate.record_answer(rate.round_trip_s, first_byte_s=1 / 30)
     grown = rate.per_s
-    rate.answered(0.1, first_byte_s=1 / 30)
+    rate.record_answer(0.1, first_byte_s=1 / 30)
 
     assert grown is not None
     assert grown > 100
@@ -259,13 +259,13 @@ def test_rate_falls_once_per_round_trip_and_not_below_two_per_second() -> None:
     rate._answers.clear()
     rates = []
     for now_s in (200.0, 200.01, 200.0 + rate.round_trip_s, 300.0):
-        rate.throttled(now_s)
+        rate.record_throttle(now_s)
         rates.append(rate.per_s)
     assert rates == pytest.approx([750, 750, 675, 607.5])
 
     low = at(2.1)
     low._answers.clear()
-    low.throttled(200.0)
+    low.record_throttle(200.0)
     assert low.per_s == 2
     assert low._since == 0
 
@@ -274,10 +274,10 @@ def test_rate_never_rises_by_a_503() -> None:
     """Even if more was granted than it says."""
     rate = at(10.0)
     for n in range(32):
-        rate.answered(199.0 + n / 32, first_byte_s=0.001)
+        rate.record_answer(199.0 + n / 32, first_byte_s=0.001)
     rate._waited_s, rate.per_s = 0.0, 10.0
 
-    rate.throttled(200.0)
+    rate.record_throttle(200.0)
 
     assert rate.per_s == 10
 
@@ -285,8 +285,8 @@ def test_rate_never_rises_by_a_503() -> None:
 def test_first_503_stops_requests_for_a_round_trip() -> None:
     """Another one in that time changes nothing."""
     rate = Rate()
-    rate.throttled(10.0)
-    rate.throttled(10.04)
+    rate.record_throttle(10.0)
+    rate.record_throttle(10.04)
 
     assert rate.per_s == 2
     assert rate.take_turn(10.02) == pytest.approx(0.03)
@@ -319,7 +319,7 @@ def test_a_second_without_waiting_requests_does_not_let_the_rate_grow(idle_s: fl
     rate._credited_s = now_s = 100.0 + idle_s
 
     assert rate.take_turn(now_s) > 0
-    rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+    rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
 
     assert rate.per_s == (200.0 if grows else 100.0)
 
@@ -344,19 +344,19 @@ def test_granted_is_the_rate_of_the_last_answers() -> None:
     """It counts the last 16 answers, or more if two round trips have more. None is older than 5 s."""
     every_10_ms = [10.0 + n / 100 for n in range(60)]
 
-    assert answers(*every_10_ms)._granted(10.6).per_s == pytest.approx(16 / 0.16)
+    assert answers(*every_10_ms)._granted_rate(10.6).per_s == pytest.approx(16 / 0.16)
     slow = answers(*every_10_ms)
     slow.round_trip_s = 0.15
-    assert slow._granted(10.6).per_s == pytest.approx(30 / 0.3)
-    assert answers(1.0, 5.0, 6.0)._granted(10.0).per_s == pytest.approx(2 / 5)
-    assert answers(4.9, 6.0)._granted(10.0).per_s == pytest.approx(1 / 4)
-    assert answers(5.0, 9.0, refused_at=(6.0, 7.0, 8.0))._granted(10.0).share == 2 / 5
-    assert answers(9.99)._granted(10.0).per_s == pytest.approx(1 / 0.05)
-    assert answers(9.99)._granted(10.0).share == 1
+    assert slow._granted_rate(10.6).per_s == pytest.approx(30 / 0.3)
+    assert answers(1.0, 5.0, 6.0)._granted_rate(10.0).per_s == pytest.approx(2 / 5)
+    assert answers(4.9, 6.0)._granted_rate(10.0).per_s == pytest.approx(1 / 4)
+    assert answers(5.0, 9.0, refused_at=(6.0, 7.0, 8.0))._granted_rate(10.0).share == 2 / 5
+    assert answers(9.99)._granted_rate(10.0).per_s == pytest.approx(1 / 0.05)
+    assert answers(9.99)._granted_rate(10.0).share == 1
     of_two = answers(*(9.72 + n / 100 for n in range(20)), refused_at=[9.6, 9.65, 9.69])
     of_two.round_trip_s = 0.15
-    assert of_two._granted(10.0).share == 1
-    assert answers()._granted(10.0) == (0.0, 0.0, False)
+    assert of_two._granted_rate(10.0).share == 1
+    assert answers()._granted_rate(10.0) == (0.0, 0.0, False)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_granted_is_known_from_16_answers_or_from_a_second(
     granted_at: Sequence[float], *, is_known: bool
 ) -> None:
     """Of fewer, the rate that was used is a better guess."""
-    assert answers(*granted_at)._granted(10.0).is_known is is_known
+    assert answers(*granted_at)._granted_rate(10.0).is_known is is_known
 
 
 def test_no_more_than_128_answers_are_remembered() -> None:
@@ -377,7 +377,7 @@ def test_no_more_than_128_answers_are_remembered() -> None:
     for n in range(200):
         rate._answers.append((10.0 + n / 1000, True))
 
-    assert rate._granted(10.2).per_s == pytest.approx(128 / 1.0)
+    assert rate._granted_rate(10.2).per_s == pytest.approx(128 / 1.0)
 
 
 def refuse_each(rate: Rate, every: int, *, n: int, now_s: float = 0.0) -> float:
@@ -386,9 +386,9 @@ def refuse_each(rate: Rate, every: int, *, n: int, now_s: float = 0.0) -> float:
         while pause_s := rate.take_turn(now_s):
             now_s += pause_s
         if index % every:
-            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+            rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
         else:
-            rate.throttled(now_s)
+            rate.record_throttle(now_s)
         now_s += 0.001
     return now_s
 
@@ -430,17 +430,21 @@ def test_cuts_after_which_much_is_granted_are_not_in_vain() -> None:
     for _ in range(6):
         for _ in range(299):
             now_s += rate.take_turn(now_s) or 0.001
-            rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
-        heeded.append(rate.throttled(now_s))
+            rate.record_answer(now_s, first_byte_s=ROUND_TRIP_S)
+        heeded.append(rate.record_throttle(now_s))
 
     assert all(heeded)
 
 
 def test_one_503_of_a_round_trip_is_heeded() -> None:
-    """`throttled` tells which one lowers the rate."""
+    """`record_throttle` tells which one lowers the rate."""
     rate = Rate()
 
-    assert [rate.throttled(0.0), rate.throttled(0.01), rate.throttled(1.0)] == [True, False, True]
+    assert [rate.record_throttle(0.0), rate.record_throttle(0.01), rate.record_throttle(1.0)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -150,10 +150,10 @@ def _with_all_workers(work: Workload, deployment: WorkerPool) -> Staffed:
     chosen = replace(
         deployment, chosen_workers=None, tasks_per_child=deployment.tasks_per_child or in_a_child
     )
-    return _simulated(chosen, fleet_of(work, chosen, worker))
+    return _simulate(chosen, fleet_of(work, chosen, worker))
 
 
-def _simulated(deployment: WorkerPool, fleet: Fleet) -> Staffed:
+def _simulate(deployment: WorkerPool, fleet: Fleet) -> Staffed:
     course = simulate(fleet)
     inline = deployment.may_be_inline and is_inline(
         n_children=course.n_children, n_workers=fleet.n_workers, seconds=course.seconds
@@ -175,7 +175,7 @@ def _with_fewest_workers(staffed: Staffed, longest_s: float) -> Staffed:
             children_per_s=assumptions.CHILDREN.value,
             child_s=assumptions.CHILD.value,
         )
-        fewer = _simulated(replace(staffed.deployment, chosen_workers=n), fleet)
+        fewer = _simulate(replace(staffed.deployment, chosen_workers=n), fleet)
         if fewer.seconds <= longest_s:
             enough = fewer
         else:

@@ -204,7 +204,7 @@ def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outco
     return found
 
 
-def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
+def merge_outcomes(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
     """Return one outcome for a source whose window was read in several strips.
 
     The window fails if one strip failed, with the status of the first that did. It also fails if the strips
@@ -230,7 +230,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         lookup=max(part.lookup for part in parts),
         n_masked=_sum([part.n_masked for part in parts]),
         members=[
-            [merged(of_slot, y_starts=y_starts) for of_slot in zip(*of_member, strict=True)]
+            [merge_outcomes(of_slot, y_starts=y_starts) for of_slot in zip(*of_member, strict=True)]
             for of_member in zip(*(part.members for part in parts), strict=True)
         ],
         n_used=None if parts[0].n_used is None else min(part.n_used or 0 for part in parts),

@@ -96,13 +96,13 @@ def plan_layout(
     pixel_nbytes, object_pixel_nbytes = itemsize * n_measurements, itemsize * n_in_object
     sizes = (object_pixel_nbytes, pixel_nbytes, max_task_nbytes)
     if not is_sharded:
-        layout = _of_chunks(wanted, shape, *sizes)
+        layout = _cut_into_chunks(wanted, shape, *sizes)
     elif isinstance(wanted, str):
-        layout = _named(wanted, shape, itemsize, *sizes)
+        layout = _cut_as_named(wanted, shape, itemsize, *sizes)
     else:
         layout = _explicit(wanted, shape, *sizes)
     advice = "" if isinstance(wanted, str) else ", or for {other_shards}"
-    return _checked(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
+    return _check_tasks(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
 
 
 def tile_layout(
@@ -124,7 +124,7 @@ def tile_layout(
     strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
     strip_nbytes, task_row_nbytes = strip * padded_width * itemsize, strip * padded_width * pixel_nbytes
     rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
-    return _checked(
+    return _check_tasks(
         Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
     )
 
@@ -165,10 +165,10 @@ def chip_layout(
             f"holds {max_task_nbytes / 2**20:,.0f} MiB: ask for fewer images or bands, or for smaller chips"
         )
     layout = Layout(chunk=(n_images, height, width), shard=(n_chips * n_images, height, width))
-    return _checked(layout, shape, image_nbytes // (height * width) * n_measurements, max_task_nbytes)
+    return _check_tasks(layout, shape, image_nbytes // (height * width) * n_measurements, max_task_nbytes)
 
 
-def _checked(
+def _check_tasks(
     layout: Layout, shape: tuple[int, int, int], pixel_nbytes: int, max_task_nbytes: int, *, advice: str = ""
 ) -> Layout:
     """Return the layout, or raise a BudgetError if it has too many or too large tasks."""
@@ -192,7 +192,7 @@ def _mib(nbytes: float) -> str:
     return f"{size:,.0f} MiB" if size >= 1 else f"{size:.2g} MiB"
 
 
-def _named(
+def _cut_as_named(
     wanted: "LayoutName",
     shape: tuple[int, int, int],
     itemsize: int,
@@ -238,7 +238,7 @@ def _explicit(
     return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
 
 
-def _of_chunks(
+def _cut_into_chunks(
     wanted: "LayoutName | ExplicitLayout",
     shape: tuple[int, int, int],
     object_pixel_nbytes: int,

@@ -223,7 +223,7 @@ def draft_slot(
         ),
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
-            *(_of_first_bands(name, headers) if asked is None and name is not None else ()),
+            *(_warn_of_first_bands(name, headers) if asked is None and name is not None else ()),
             *warnings_of_sample(
                 slot,
                 header,
@@ -380,7 +380,7 @@ def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable)
     return request.bands if number is None else (number,)
 
 
-def _of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
+def _warn_of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
     """Warn if the list names what a source shows, and a source has further bands that nobody asked for."""
     more = [each for each in headers if each.n_bands > 1]
     if more:

@@ -133,7 +133,7 @@ def _in_words(target: Grid | None) -> str:
         return "pixels that are not warped"
     x, y = target.transform.xy(0, 0)
     return (
-        f"{target.width} x {target.height} pixels of {abs(target.transform.a):.8g} in {_named(target.crs)} "
+        f"{target.width} x {target.height} pixels of {abs(target.transform.a):.8g} in {_label(target.crs)} "
         f"from x {x:.10g}, y {y:.10g}"
     )
 
@@ -244,7 +244,7 @@ def find_shift(one: Placement, other: Placement) -> tuple[float, float] | None:
 def why_apart(one: Placement, other: Placement) -> str:
     """Return why two windows of one grid do not cover the same pixels of the map."""
     if one.crs != other.crs:
-        return f"it lies in {_named(one.crs)}, the grid in {_named(other.crs)}, and pixels are not warped"
+        return f"it lies in {_label(one.crs)}, the grid in {_label(other.crs)}, and pixels are not warped"
     if (shift := find_shift(one, other)) is not None:
         return (
             f"its pixels lie {abs(shift[0]):.3g} of a pixel along x and {abs(shift[1]):.3g} along y beside "
@@ -273,5 +273,5 @@ def check_one_grid(named: Sequence[tuple[str | None, Placement]]) -> None:
         )
 
 
-def _named(crs: str | None) -> str:
+def _label(crs: str | None) -> str:
     return (crs or "no CRS").partition("\n")[0][:60]

@@ -295,10 +295,10 @@ def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> Non
     """
     asked = None if request.reduce is None else request.reduce.told()
     if asked != template.reduce:
-        raise _differs("reduce", _reduced(template.reduce), _reduced(asked))
+        raise _differs("reduce", _describe_reduction(template.reduce), _describe_reduction(asked))
 
 
-def _reduced(told: Mapping[str, str] | None) -> str:
+def _describe_reduction(told: Mapping[str, str] | None) -> str:
     if told is None:
         return "a row for each scene"
     ordered = f" by {told['order']}" if "order" in told else ""
@@ -318,7 +318,7 @@ def _check_slot(theirs: SourceSlot, found: SourceSlot, *, is_aligned: bool) -> N
         raise _differs("window", *(f"{width} x {height} pixels" for width, height in sizes))
     places = [Placement.on(each.grid, each.window) for each in (theirs, found)]
     if is_aligned and not places[1].covers_same_pixels_as(places[0]):
-        raise _differs("window", *map(_placed, places))
+        raise _differs("window", *map(_describe_place, places))
 
 
 def _bands(slot: SourceSlot) -> str:
@@ -358,7 +358,7 @@ def _overview(overview: int | str | None) -> str:
 _TIMED: Final = {True: "a time in every row", False: "no time in some rows"}
 
 
-def _placed(place: Placement) -> str:
+def _describe_place(place: Placement) -> str:
     if place.transform is None:
         return f"no georeference and a window at column {place.col_off}, line {place.row_off}"
     crs = (place.crs or "no CRS").partition("\n")[0][:60]

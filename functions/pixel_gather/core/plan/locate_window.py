@@ -171,9 +171,9 @@ def _tile_window(rule: WindowRule, header: Header) -> Window:
 def _window_on_map(rule: WindowRule, header: Header, projector: Projector) -> Window:
     transform = header.transform
     if transform is None or not transform.is_usable:
-        raise _unplaced(header, "has no geotransform; ground control points and RPCs are not used")
+        raise _error_of_place(header, "has no geotransform; ground control points and RPCs are not used")
     if header.crs is None and rule.crs is not None:
-        raise _unplaced(
+        raise _error_of_place(
             header,
             f"has no CRS to find {rule.crs} coordinates in",
             hint=", or write coordinates of its own, with crs: source",
@@ -239,7 +239,7 @@ def _projected_points(
     return projector.points(xs, ys, source_crs=crs, target_crs=target_crs)
 
 
-def _unplaced(header: Header, why: str, *, hint: str = "") -> SourceError:
+def _error_of_place(header: Header, why: str, *, hint: str = "") -> SourceError:
     return SourceError(
         f"{why}: ask for a tile or a pixel window instead{hint}", href=header.href, status=Status.UNSUPPORTED
     )

@@ -50,7 +50,9 @@ def reduced_measurements(
         of_slot = [each for each in measurements if each.slot == at]
         kept = [each for each in of_slot if each.name != mask]
         if kept:
-            made = [_reduced(each, statistic, slot=len(kept_slots), n_scenes=n_scenes) for each in kept]
+            made = [
+                _reduce_measurement(each, statistic, slot=len(kept_slots), n_scenes=n_scenes) for each in kept
+            ]
             bands = [band for band, each in zip(slot.bands, of_slot, strict=True) if each.name != mask]
             kept_slots.append(replace(slot, bands=tuple(bands), dtype=made[0].dtype))
             found += made
@@ -59,7 +61,7 @@ def reduced_measurements(
     return tuple(kept_slots), tuple(found)
 
 
-def _reduced(measurement: Measurement, statistic: str, *, slot: int, n_scenes: int) -> Measurement:
+def _reduce_measurement(measurement: Measurement, statistic: str, *, slot: int, n_scenes: int) -> Measurement:
     """Return what a measurement becomes."""
     name, dtype = measurement.name, np.dtype(measurement.dtype)
     if statistic == "count":

@@ -163,7 +163,7 @@ def nbytes_to_read(opened: OpenedSource, window: Window, bands: Sequence[int]) -
     if known is not None:
         return known
     header = opened.header
-    _, share = _touched(Grid.of(header), window)
+    _, share = _count_touched(Grid.of(header), window)
     return share * level_share(header) * header.nbytes
 
 
@@ -183,10 +183,10 @@ def level_share(header: Header) -> float:
 
 def touched(slot: SourceSlot) -> tuple[int, float]:
     """Return the likely number of ranges of a window, and its share of the file's bytes."""
-    return _touched(*slot.read_from)
+    return _count_touched(*slot.read_from)
 
 
-def _touched(grid: Grid, wanted: Window) -> tuple[int, float]:
+def _count_touched(grid: Grid, wanted: Window) -> tuple[int, float]:
     window = wanted.clipped(width=grid.width, height=grid.height) or wanted
     rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
     cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width

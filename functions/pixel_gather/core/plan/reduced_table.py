@@ -148,7 +148,7 @@ class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
         stored: list[str | None] = [each for each in self.bands if each != self.mask]
         stored = stored or [None]
         for number in range(start, stop):
-            members = tuple(self._ordered(self._in_groups.rows(*self._stops[number : number + 2])))
+            members = tuple(self._sort_members(self._in_groups.rows(*self._stops[number : number + 2])))
             there = {each.band for member in members for each in member.sources if each is not None}
             key = keys[number]
             told = {} if self._is_period else {self.by: key}
@@ -162,7 +162,7 @@ class ReducedTable(TableOverList, frozen=True, kw_only=True, dict=True):
                 members=members,
             )
 
-    def _ordered(self, members: Iterator[CubeRow]) -> list[CubeRow]:
+    def _sort_members(self, members: Iterator[CubeRow]) -> list[CubeRow]:
         """Return the scenes of a group in their order. Those without a value are last."""
         rows = sorted(members, key=_href_of)
         name = (self.order or "").removeprefix("-")

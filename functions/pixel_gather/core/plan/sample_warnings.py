@@ -102,7 +102,7 @@ def warnings_of_sample(
         becomes = _what_becomes_of_nodata(
             headers, nodata, default=default_nodata, values=values, reduced_by=reduced_by
         )
-        which = f"sampled sources{of_band} declare different nodata values ({_counted(declared)})"
+        which = f"sampled sources{of_band} declare different nodata values ({_list_counts(declared)})"
         said.append(type(becomes)(f"{which}: {becomes}"))
     if values == "raw":
         said += _warnings_of_scaling(slot, template, headers, is_reduced=reduced_by is not None)
@@ -282,7 +282,7 @@ def warnings_of_claims(
             if not isinstance(header, Header) or not isinstance(claimed, int | float):
                 continue
             n_claims += 1
-            declared = _declared(header, slot.bands[0], name)
+            declared = _declared_value(header, slot.bands[0], name)
             if declared is None and heeds_claims:
                 continue
             if declared is None or not math.isclose(claimed, declared, rel_tol=1e-9):
@@ -301,7 +301,7 @@ def warnings_of_claims(
     return said
 
 
-def _declared(header: Header, band: int, name: str) -> float | None:
+def _declared_value(header: Header, band: int, name: str) -> float | None:
     if name == "nodata":
         return header.nodata
     values = header.scales if name == "scale" else header.offsets
@@ -397,7 +397,7 @@ def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
     return [(header.scales[index], header.offsets[index]) for index in there]
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _list_counts(counts: Mapping[str, int]) -> str:
     """Return values with their counts, the most frequent first: ``0: 12, none: 4``."""
     return ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), key=lambda item: -item[1]))
 

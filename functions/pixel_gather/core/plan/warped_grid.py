@@ -115,13 +115,13 @@ def places_on(
         projector: Between their CRSs.
     """
     assert target.transform is not None and own.transform is not None  # noqa: PT018, S101 # checked before
-    xs, ys = _moved(target.transform.to_gdal(), cols, rows)
+    xs, ys = _apply_transform(target.transform.to_gdal(), cols, rows)
     if target.crs != own.crs:
         assert target.crs is not None and own.crs is not None  # noqa: PT018, S101 # checked before
         xs, ys = projector.point_arrays(xs, ys, source_crs=target.crs, target_crs=own.crs)
     xs = _around_the_earth(xs, own, projector)
     with np.errstate(invalid="ignore"):  # infinity times zero
-        return _moved(_inverted(own.transform), xs, ys)
+        return _apply_transform(_invert_transform(own.transform), xs, ys)
 
 
 def _around_the_earth(xs: Floats, own: Grid, projector: Projector) -> Floats:
@@ -150,12 +150,12 @@ def _around_the_earth(xs: Floats, own: Grid, projector: Projector) -> Floats:
         return np.where((below | above) & np.isfinite(xs), xs + 360 * turns, xs)
 
 
-def _moved(gdal: tuple[float, ...], xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
+def _apply_transform(gdal: tuple[float, ...], xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     """Apply a geotransform, in the order of GDAL's operations."""
     return gdal[0] + xs * gdal[1] + ys * gdal[2], gdal[3] + xs * gdal[4] + ys * gdal[5]
 
 
-def _inverted(transform: Transform) -> tuple[float, ...]:
+def _invert_transform(transform: Transform) -> tuple[float, ...]:
     """Return the inverse of a geotransform as GDAL computes it, in its order."""
     c, a, b, f, d, e = transform.to_gdal()
     if b == 0 and d == 0:

@@ -70,7 +70,7 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
         if state is not OffsetState.UNDECIDED:
             step = _step(found, target, stored.dtype)
             if step:
-                steps.append((part, is_valid, _shifted(stored, step, outcome.nodata)))
+                steps.append((part, is_valid, _shift_values(stored, step, outcome.nodata)))
                 reason = f"{reason}; {step:+g} was added to its pixels"
         scalings.append(declared if state is OffsetState.UNDECIDED else target)
         states.append(int(state))
@@ -125,7 +125,7 @@ def _step(found: Scaling, target: tuple[float, float], dtype: "np.dtype[Any]") -
     return step
 
 
-def _shifted(stored: Pixels, step: float, nodata: float | None) -> Pixels:
+def _shift_values(stored: Pixels, step: float, nodata: float | None) -> Pixels:
     """Return stored values with a step added to each."""
     if not stored.size:
         return stored

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.model.outcome import REPLACED, Outcome, is_replaced, merged
+from pixel_gather.core.model.outcome import REPLACED, Outcome, is_replaced, merge_outcomes
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
@@ -95,7 +95,7 @@ def merge_strips(
         y_starts: First line of each strip in the whole window.
     """
     parts = [list(each) for each in zip(*strips, strict=True)]
-    outcomes = [merged(each, y_starts=y_starts) for each in parts]
+    outcomes = [merge_outcomes(each, y_starts=y_starts) for each in parts]
     mask, slot = plan.mask, plan.mask_slot
     status, problem = Status.UNMASKED, None
     if mask is not None and slot is not None:
@@ -107,7 +107,7 @@ def merge_strips(
     for index, (first, *others) in enumerate(parts):
         if outcomes[index].status is Status.OK and index != slot:
             first = replace(first, status=status, reason=problem)  # noqa: PLW2901 # it fails first
-            outcomes[index] = merged([first, *others], y_starts=y_starts)
+            outcomes[index] = merge_outcomes([first, *others], y_starts=y_starts)
     return outcomes
 
 
@@ -145,7 +145,7 @@ def _covers(of_mask: Outcome, outcome: Outcome, shape: tuple[int, ...]) -> bool:
 
 def _hidden(mask: PixelMask, stored: Pixels, of_mask: Outcome) -> Mask:
     """Return which pixels a mask hides: what it drops, and where it has no value itself."""
-    hidden = dilated(mask.drops(stored), mask.dilate)
+    hidden = dilate(mask.drops(stored), mask.dilate)
     is_valid = valid_pixels(stored, of_mask.nodata)
     if is_valid is not None:
         hidden |= ~is_valid
@@ -159,7 +159,7 @@ def _hidden(mask: PixelMask, stored: Pixels, of_mask: Outcome) -> Mask:
     return hidden
 
 
-def dilated(dropped: Mask, by: int) -> Mask:
+def dilate(dropped: Mask, by: int) -> Mask:
     """Return dropped pixels with those around them: for each a square of ``2 * by + 1`` pixels.
 
     Args:

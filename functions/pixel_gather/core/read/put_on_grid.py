@@ -78,12 +78,12 @@ def _average(own: Pixels, out: Pixels, *, over: int, nodata: float | None) -> No
             np.add(total, pixels, out=total, where=is_valid)
             n += is_valid
     is_empty, some = n == 0, np.maximum(n, 1)
-    out[...] = total / some if is_float else _rounded(total, some)
+    out[...] = total / some if is_float else _divide_rounded(total, some)
     if is_empty.any():
         out[is_empty] = np.nan if nodata is None else nodata
 
 
-def _rounded(total: Pixels, n: Pixels) -> Pixels:
+def _divide_rounded(total: Pixels, n: Pixels) -> Pixels:
     """Return the quotients of integers, rounded to whole numbers, halves up."""
     quotient, rest = np.divmod(total, n)
     return quotient + (2 * rest >= n)

@@ -61,7 +61,7 @@ class ShardBuffers:
         self._free: dict[str, list[list[Pixels]]] = {"read": [], "values": [], "rows": []}
 
     @contextmanager
-    def borrowed(self, task: ShardTask, n_scenes: int | None = None) -> Iterator[Sequence[Buffer]]:
+    def borrow(self, task: ShardTask, n_scenes: int | None = None) -> Iterator[Sequence[Buffer]]:
         """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to.
 
         If compressed tiles are kept as they are, the buffers hold these, and are new.

@@ -107,7 +107,7 @@ def warp_pixels(
     """
     extents = []
     shown = [_shown(pixels, nodata) if resampling == "bilinear" else None for pixels in own]
-    for (start, stop), block in _mapped(warp, resampling, projector):
+    for (start, stop), block in _map_blocks(warp, resampling, projector):
         lines = slice(start - warp.lines[0], stop - warp.lines[0])
         for band, pixels, are_shown in zip(out[:, lines], own, shown, strict=True):
             if block.four is None:
@@ -166,7 +166,7 @@ def _touched_tiles(warp: Warp, resampling: Resampling, projector: Projector) -> 
         ),
         dtype=bool,
     )
-    for _, block in _mapped(warp, resampling, projector):
+    for _, block in _map_blocks(warp, resampling, projector):
         at = block.index if block.four is None else block.four.first
         rows, cols = np.divmod(at if block.inside is None else at[block.inside], window.width)
         steps = (0,) if block.four is None else (0, 1)
@@ -182,15 +182,17 @@ def _runs(touched: Pixels, own: Grid, window: Window) -> Iterator[Window]:
     """Yield rectangles of touched tiles, clipped to a window. Equal rows of tiles are in the same ones."""
     for is_touched, same in groupby(enumerate(touched.tolist()), key=lambda row: row[1]):
         down = [number for number, _ in same]
-        top, bottom = _clipped(down[0], down[-1], own.tile_height, window.row_off, window.row_stop)
+        top, bottom = _clip_to_tiles(down[0], down[-1], own.tile_height, window.row_off, window.row_stop)
         for here, run in groupby(enumerate(is_touched), key=lambda tile: tile[1]):
             across = [number for number, _ in run]
             if here:
-                left, right = _clipped(across[0], across[-1], own.tile_width, window.col_off, window.col_stop)
+                left, right = _clip_to_tiles(
+                    across[0], across[-1], own.tile_width, window.col_off, window.col_stop
+                )
                 yield Window(col_off=left, row_off=top, width=right - left, height=bottom - top)
 
 
-def _clipped(first: int, last: int, tile: int, start: int, stop: int) -> tuple[int, int]:
+def _clip_to_tiles(first: int, last: int, tile: int, start: int, stop: int) -> tuple[int, int]:
     """Return which pixels [start, stop) lie in some tiles, counted from the one that holds the first."""
     base = start // tile
     return max((base + first) * tile, start), min((base + last + 1) * tile, stop)
@@ -248,13 +250,13 @@ def _take_means(
         if block.inside is not None:
             has_mean &= block.inside[lines]
         if has_mean.all():
-            out[lines] = _stored(total / of_all, out.dtype, nodata)
+            out[lines] = _convert_means(total / of_all, out.dtype, nodata)
         else:
             out[lines] = fill_value
-            out[lines][has_mean] = _stored(total[has_mean] / of_all[has_mean], out.dtype, nodata)
+            out[lines][has_mean] = _convert_means(total[has_mean] / of_all[has_mean], out.dtype, nodata)
 
 
-def _stored(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) -> Pixels:
+def _convert_means(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) -> Pixels:
     """Return means in a dtype: integers are rounded, halves up. What would be nodata gets the next value."""
     is_float = dtype.kind == "f"
     if dtype == np.float16:  # GDAL rounds these twice
@@ -278,7 +280,7 @@ def _blocks(warp: Warp) -> Iterator[tuple[int, int]]:
         yield first, min(first + n_lines, stop)
 
 
-def _mapped(
+def _map_blocks(
     warp: Warp, resampling: Resampling, projector: Projector
 ) -> Iterator[tuple[tuple[int, int], WarpedBlock]]:
     """Yield lines [start, stop) of each block, and its map."""

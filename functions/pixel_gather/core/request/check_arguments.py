@@ -29,15 +29,17 @@ def check_arguments[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         kinds = _kinds_of(function)
-        by_place: Any = [_checked(each, kinds[name], name) for name, each in zip(kinds, args, strict=False)]
-        by_name: Any = {name: _checked(each, kinds.get(name), name) for name, each in kwargs.items()}
+        by_place: Any = [
+            _check_kind(each, kinds[name], name) for name, each in zip(kinds, args, strict=False)
+        ]
+        by_name: Any = {name: _check_kind(each, kinds.get(name), name) for name, each in kwargs.items()}
         too_many: Any = args[len(kinds) :]  # Python refuses them
         return function(*by_place, *too_many, **by_name)
 
     return inspect.markcoroutinefunction(checked) if inspect.iscoroutinefunction(function) else checked
 
 
-def _checked(value: Any, kind: _Kind | None, field: str) -> Any:
+def _check_kind(value: Any, kind: _Kind | None, field: str) -> Any:
     """Return an argument if its kind is right. A NumPy scalar becomes a Python value, as JSON needs it.
 
     Raises:
@@ -53,7 +55,7 @@ def _checked(value: Any, kind: _Kind | None, field: str) -> Any:
         raise RequestError(f"it is {given}; write {kind[1]}", field=field)
     if isinstance(value, Struct):  # settings
         for name, kind_of_field in _kinds_of(type(value)).items():
-            _checked(getattr(value, name), kind_of_field, f"{field}.{name}")
+            _check_kind(getattr(value, name), kind_of_field, f"{field}.{name}")
     return value
 
 

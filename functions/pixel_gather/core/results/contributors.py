@@ -120,14 +120,14 @@ def scenes_from_lines(lines: Sequence[Mapping[str, Any]], names: Sequence[str | 
         scene, slot = line["order"], names.index(line["band"] or None)
         times[scene] = None if line["time"] == NO_TIME else line["time"]
         sources[scene][slot] = Source(
-            href=line["href"], band=names[slot], time_us=times[scene], columns=_listed(line)
+            href=line["href"], band=names[slot], time_us=times[scene], columns=_listed_values(line)
         )
         outcomes[scene][slot] = _outcome_of(line)
     scenes = zip(times, sources, strict=True)
     return tuple(CubeRow(time_us=time, sources=tuple(of_scene)) for time, of_scene in scenes), outcomes
 
 
-def _listed(line: Mapping[str, Any]) -> dict[str, Any]:
+def _listed_values(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the list said of a source's values."""
     return {
         name.removeprefix(_LISTED): value

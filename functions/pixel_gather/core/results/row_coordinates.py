@@ -192,7 +192,7 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     ``measurement``.
     """
     slots, measurements = second_dims(plan)
-    found = [*_of_chips(plan)]
+    found = [*_chip_coordinates(plan)]
     found += [replace(_along(plan, _TIME), of_chip=False)] if plan.has_time else []
     found.append(replace(_along(plan, _HREF, slots), of_chip=False))
     found += [_along(plan, each, slots) for each in _PER_SOURCE]
@@ -218,7 +218,7 @@ def status_coordinate(plan: CubePlan) -> Coordinate:
     return _along(plan, _STATUS, second_dims(plan)[1])
 
 
-def _of_chips(plan: CubePlan) -> Iterator[Coordinate]:
+def _chip_coordinates(plan: CubePlan) -> Iterator[Coordinate]:
     """Yield the coordinates of chips: their ids, their middles, and the columns of their table."""
     if plan.chips is None:
         return

@@ -519,7 +519,7 @@ def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str,
 
 
 def _put_parquet(spooled: SpooledItems, store: Store, key: str) -> None:
-    _, which = spooled.ordered()
+    _, which = spooled.read_in_order()
     with tempfile.TemporaryFile(prefix="pixel-gather-catalog-") as file:
         write_geoparquet(spooled, which, file)
         file.seek(0)

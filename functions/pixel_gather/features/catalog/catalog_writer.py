@@ -83,7 +83,7 @@ def replace_version(
         RequestError: There is no item.
         StoreError: The store refused.
     """
-    columns, which = spooled.ordered()
+    columns, which = spooled.read_in_order()
     if not len(which):
         raise RequestError("no scene was found, so there is nothing to catalog", field="catalog")
     items_key = f"{stem_of(key)}.{_digest(columns, spooled, which, present)}.items"

@@ -104,21 +104,21 @@ class ChipBatches:
             for pool in (work, fetching):  # a loop that is left early waits for nothing that has not begun
                 stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             ahead: deque[tuple[int, Batch, list[Future[None]]]] = deque()
-            for each in self._started(order, work, fetching):
+            for each in self._start_batches(order, work, fetching):
                 ahead.append(each)
                 if len(ahead) > _BATCHES_AHEAD:
-                    yield self._ended(*ahead.popleft())
+                    yield self._await_batch(*ahead.popleft())
             while ahead:
-                yield self._ended(*ahead.popleft())
+                yield self._await_batch(*ahead.popleft())
         self.epoch, self.position = self.epoch + 1, 0
 
-    def _ended(self, stop: int, batch: Batch, decoding: list[Future[None]]) -> Batch:
+    def _await_batch(self, stop: int, batch: Batch, decoding: list[Future[None]]) -> Batch:
         for each in decoding:
             each.result()
         self.position = stop
         return batch
 
-    def _started(
+    def _start_batches(
         self, order: EpochOrder, work: ThreadPoolExecutor, fetching: ThreadPoolExecutor
     ) -> Iterator[tuple[int, Batch, list[Future[None]]]]:
         """Yield batches whose chips are being decoded, with the position after each."""
@@ -127,7 +127,7 @@ class ChipBatches:
         def shards_of(window: int) -> _Shards:
             for number in range(window, min(window + _WINDOWS_AHEAD + 1, order.n_windows)):
                 if number not in windows:
-                    windows[number] = self._fetched(order.window(number), fetching)
+                    windows[number] = self._fetch_window(order.window(number), fetching)
             for old in [number for number in windows if number < window]:
                 del windows[old]
             return windows[window]
@@ -152,7 +152,7 @@ class ChipBatches:
             yield stop, batch, decoding
             start = stop
 
-    def _fetched(self, chips: Values, fetching: ThreadPoolExecutor) -> _Shards:
+    def _fetch_window(self, chips: Values, fetching: ThreadPoolExecutor) -> _Shards:
         """Begin to fetch a window: the index of each shard, and then its parts."""
 
         def parts(cube: ChipCube, name: str, shard: int, within: Values) -> dict[int, _Part]:

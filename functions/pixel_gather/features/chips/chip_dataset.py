@@ -238,7 +238,7 @@ def open_chips(
     given = [cube] if isinstance(cube, str | os.PathLike) or not isinstance(cube, Iterable) else cube
     places = tuple(place_text(each, "cube") for each in given)
     opened = _open_all(places, stores)
-    names = opened.checked(measurements)
+    names = opened.choose_measurements(measurements)
     found = ChipDataset(places=places, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)
     found.__dict__["_opened"] = opened
     return found

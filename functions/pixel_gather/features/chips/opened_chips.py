@@ -101,7 +101,7 @@ class OpenedChips(Struct, frozen=True, kw_only=True, eq=False):
         """The first cube's."""
         return self.cubes[0].pixels.receipt
 
-    def checked(self, measurements: Sequence[str] | None) -> tuple[str, ...]:
+    def choose_measurements(self, measurements: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names of measurements that can be read together.
 
         Raises:

@@ -87,7 +87,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
             raise RequestError("a colour map is for one measurement", field="colormap")
         _colours(style.colormap)
         step = ceil(max(rows.shape) / _MOST_PX)
-        sample = _sampled(rows, step) if style.stretch is None else []
+        sample = _sample_rows(rows, step) if style.stretch is None else []
         classes = _classes(rows, sample[0]) if n == 1 and sample and style.colormap is None else ()
         if style.stretch is not None:
             low, high = style.stretch
@@ -142,7 +142,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
             colours = painted_classes(row.pixels[0], row.is_valid[0], self.classes)[..., :_N_COLOURS]
         else:
             bands = [
-                stretch.applied(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)
+                stretch.to_greys(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)
             ]
             colours = _colours(self.style.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
         colours[~np.logical_and.reduce(row.is_valid)] = ImageColor.getrgb(_NO_DATA[self.theme])
@@ -162,7 +162,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
                 middle, failure, fill=self.theme.text, font=_font(failure, picture.width, line), anchor="mm"
             )
         name = self.rows.measurements[0] if len(self.rows.measurements) == 1 else ""
-        title = _shortened(self.title, "   ".join(filter(None, (time, name))), whole.width, line)
+        title = _shorten_title(self.title, "   ".join(filter(None, (time, name))), whole.width, line)
         canvas.text((2, top + 1), title, fill=self.theme.text, font=_font(title, whole.width, line))
         if self._legend_entries:
             self._draw_legend(whole, top + line)
@@ -241,7 +241,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
         ]
 
 
-def _shortened(title: str, rest: str, width: int, line_px: int) -> str:
+def _shorten_title(title: str, rest: str, width: int, line_px: int) -> str:
     """Return a title and what follows it. The title loses its end where the font would become too small."""
     for n in range(len(title), 0, -1):
         kept = title if n == len(title) else f"{title[:n]}\u2026"
@@ -259,7 +259,7 @@ def _font(text: str, width: int, line_px: int) -> Any:
     return ImageFont.load_default(size=max(6, min(size, int(size * (width - 4) / max(needed, 1)))))
 
 
-def _sampled(rows: CubeRows, step: int) -> list[tuple[Image, Mask]]:
+def _sample_rows(rows: CubeRows, step: int) -> list[tuple[Image, Mask]]:
     """Return pixels of each measurement, and which are valid, from rows that lie evenly among all."""
     read = rows.of_read_sources()
     some = replace(read, rows=read.rows[:: ceil(len(read.rows) / _SAMPLE_ROWS)])

@@ -15,7 +15,7 @@ from pixel_gather.core.request.href_policy import (
     without_dots,
 )
 from pixel_gather.in_process.places import show_place
-from pixel_gather.io.store.listed import root_folders
+from pixel_gather.io.store.list_objects import root_folders
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.io.store.store_settings import StoreSettings

@@ -71,11 +71,11 @@ class JoinedGroup(Struct, frozen=True, kw_only=True):
     def array(self, name: str) -> Values:
         """Return all values of a coordinate, padding included."""
         if name in self.record["texts"]:
-            found = self.numbered(name)
+            found = self.read_numbered(name)
             return np.asarray(found.texts[found.numbers])
         return self._values(name)
 
-    def numbered(self, name: str) -> NumberedTexts:
+    def read_numbered(self, name: str) -> NumberedTexts:
         """Return a coordinate that repeats few texts."""
         texts, numbers = (self._values(f"{_TEXTS}/{name}/{each}") for each in ("texts", "numbers"))
         return NumberedTexts(texts=texts.astype(object), numbers=numbers)
@@ -179,7 +179,7 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     for name, values in joined_rows(members, joined.record["columns"], first_member=n_members).items():
         _extend_column(transaction.store, joined, name, values)
         if name in joined.record["texts"]:
-            known = joined.numbered(name).texts
+            known = joined.read_numbered(name).texts
             _write_numbers(transaction.store, f"{joined.name}/{_TEXTS}/{name}", values, known=known)
     beside = str(joined.group[members[0].measurements[0]].attrs["coordinates"]).split()
     _refer(transaction, joined.name, members, first_row=first_row, beside=beside)

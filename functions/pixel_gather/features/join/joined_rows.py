@@ -39,7 +39,7 @@ def joined_columns(
         if name == MEMBER:
             found[name] = NumberedTexts(texts=member_places(joined), numbers=joined.array(MEMBER)[rows])
         elif name in joined.record["texts"]:
-            repeated = joined.numbered(name)
+            repeated = joined.read_numbered(name)
             found[name] = replace(repeated, numbers=repeated.numbers[rows])
         else:
             found[name] = joined.array(name)[rows]

@@ -52,7 +52,7 @@ class PixelGatherEngine(BackendEntrypoint):
             decoding: Arguments of xarray, such as ``mask_and_scale``. Those of its other engines are refused.
         """
         place: str | os.PathLike[str] = filename_or_obj
-        found = _opened(place, at, group, stores, decoding)
+        found = _open(place, at, group, stores, decoding)
         left_out = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
         return found.drop_vars(left_out, errors="ignore")
 
@@ -62,7 +62,7 @@ class PixelGatherEngine(BackendEntrypoint):
         return False
 
 
-def _opened(
+def _open(
     place: str | os.PathLike[str],
     at: int | str | datetime | None,
     group: str | None,

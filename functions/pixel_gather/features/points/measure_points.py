@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.features.points.point_pixels import Method, PointPixels, combined
+from pixel_gather.features.points.point_pixels import Method, PointPixels, combine
 from pixel_gather.tables.expression import Pixels
 from pixel_gather.tables.features import Features, Floats, Integers
 from pixel_gather.tables.open_scene import (
@@ -53,7 +53,7 @@ class PointTable(Struct, frozen=True):
     def combine(self) -> None:
         """Nothing: a point has one pixel, which is the same in all images of an acquisition."""
 
-    def checked(self, features: Features) -> Features:
+    def check(self, features: Features) -> Features:
         """Return the points; see `TableKind`."""
         if features.geometries is not None:
             raise RequestError(
@@ -62,7 +62,7 @@ class PointTable(Struct, frozen=True):
         return features
 
     @contextmanager
-    def opened(self, features: Features, values: Values, access: ImageAccess) -> Iterator["PointWork"]:
+    def open_work(self, features: Features, values: Values, access: ImageAccess) -> Iterator["PointWork"]:
         """Return what computes the lines of an image; see `TableKind`."""
         yield PointWork(
             values=values,
@@ -142,7 +142,7 @@ class PointWork:
         lines = np.zeros(n, line_dtype(self.columns))
         lines["feature"] = placed.members
         bands = read.bands()
-        values, share = self._combined(scene, pixels, read, bands, n)
+        values, share = self._combine_pixels(scene, pixels, read, bands, n)
         for number, column in enumerate(values):
             lines[f"v{number}"] = column
         lines["valid"] = share
@@ -153,7 +153,7 @@ class PointWork:
             lines[f"v{number}"][lines["reason"] >= 0] = np.nan
         return lines, reasons
 
-    def _combined(
+    def _combine_pixels(
         self,
         scene: OpenedScene,
         pixels: PointPixels,
@@ -169,14 +169,14 @@ class PointWork:
             bands = {name: np.where(kept, band, np.nan) for name, band in bands.items()}
         if self.method.kind == "bilinear":  # bands are interpolated, each on its own grid
             both = {
-                name: combined(band, pixels.weights(scene.bands[name].opened.header))
+                name: combine(band, pixels.weights(scene.bands[name].opened.header))
                 for name, band in bands.items()
             }
             means = {name: mean for name, (mean, _) in both.items()}
             found: list[Pixels] = [value.expression.evaluate(means) for value in self.values.values]
             shares = [share for _, share in both.values()]
         else:
-            pairs = [combined(value.expression.evaluate(bands), None) for value in self.values.values]
+            pairs = [combine(value.expression.evaluate(bands), None) for value in self.values.values]
             found, shares = [mean for mean, _ in pairs], [share for _, share in pairs]
         columns = [np.where(np.isfinite(column), column, np.nan).astype(np.float64) for column in found]
         share = np.minimum.reduce(shares) if shares else np.zeros(n)

@@ -131,7 +131,7 @@ def _lie_on(header: Header, cols: Integers, rows: Integers) -> Mask:
     return (cols >= 0) & (cols < header.width) & (rows >= 0) & (rows < header.height)
 
 
-def combined(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
+def combine(values: Pixels, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return the weighted mean of each point's pixels, and the share of the weight that has a value.
 
     Args:

@@ -51,7 +51,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
         while wanted := self.rounds.choose_reads(ranked):
             self.on_round(len(wanted))
             await self.measure(wanted)
-        return self.rounds.ordered(ranked)
+        return self.rounds.sort(ranked)
 
     async def measure(self, wanted: Sequence[WantedRead]) -> None:
         """Measure scenes, each at its step; only ``most_ahead`` of them at one time."""

@@ -162,7 +162,7 @@ class Rounds(Struct, frozen=True):
         if ranked.step is not None and ranked.measured.level is None:
             self.kept.put(ranked.scene, step=self._name_of(None), measured=ranked.measured)
 
-    def ordered(self, ranked: Sequence[RankedScene]) -> list[RankedScene]:
+    def sort(self, ranked: Sequence[RankedScene]) -> list[RankedScene]:
         """Return all scenes in their order, those without a value last."""
         self._place(ranked)
         for each in ranked:

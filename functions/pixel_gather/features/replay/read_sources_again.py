@@ -126,7 +126,7 @@ class PixelLook:
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
         buffers = self._buffers
         with (
-            buffers.borrowed(task, len(scenes)) as arrays,
+            buffers.borrow(task, len(scenes)) as arrays,
             buffers.borrowed_values(task, arrays) as values,
             buffers.borrowed_rows(task, values) as of_cube,
         ):

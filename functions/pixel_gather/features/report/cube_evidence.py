@@ -121,8 +121,8 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         coverage=sources.coverage,
         coverage_of_scenes=_coverage_of_scenes(contributors, array.shape[-2:], mask=masks),
         where=where,
-        waited=_waited(gather, _appends(store)),
-        slowest=sources.described(slowest),
+        waited=_seconds_waited(gather, _appends(store)),
+        slowest=sources.describe(slowest),
         cost=_cost(store, report, usd_by_service),
         grid_and_mask=tuple(_grid_and_mask(gather, sources, crs=where.crs)),
         north=_north(attributes),
@@ -249,7 +249,7 @@ def _place(group: "zarr.Group", attributes: Mapping[str, Any], sources: CubeSour
     )
 
 
-def _waited(gather: Mapping[str, Any], appends: Mapping[int, str]) -> tuple[float, ...]:
+def _seconds_waited(gather: Mapping[str, Any], appends: Mapping[int, str]) -> tuple[float, ...]:
     """Return the seconds from the plan to the version, of the first gather and of each append that tells.
 
     Args:

@@ -137,7 +137,7 @@ def _looks(
         looks.append(
             Look(
                 quicklooks=quicklooks,
-                frames=sources.described(quicklooks.rows * n_abreast + slot),
+                frames=sources.describe(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
                 scaling=read_scaling(array),
                 meaning=meaning_of(array),
@@ -169,7 +169,7 @@ def _sheet(sources: CubeSources, quicklooks: MaskedQuicklooks, places: Integers)
     at = {int(row): index for index, row in enumerate(quicklooks.rows)}
     pictures = []
     chips = sources.chips_in_words(places)
-    for place, source, chip in zip(places, sources.described(places), chips, strict=True):
+    for place, source, chip in zip(places, sources.describe(places), chips, strict=True):
         index = at.get(source.row)
         pictures.append(
             Picture(

@@ -88,7 +88,7 @@ class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
     def failed_hrefs(self) -> frozenset[str]:
         """Return the hrefs of all sources that failed, which are read now."""
         places = np.flatnonzero(~np.isin(self.status, (Status.OK, Status.ABSENT)))
-        return frozenset(each.href for each in self.described(places))
+        return frozenset(each.href for each in self.describe(places))
 
     def timings(self) -> Timings:
         """Return the timings of the sources that were read, for tables and figures."""
@@ -102,7 +102,7 @@ class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
             shard=places // self.n_abreast // self.rows_per_shard,
         )
 
-    def described(self, places: Iterable[int]) -> tuple[SourceRow, ...]:
+    def describe(self, places: Iterable[int]) -> tuple[SourceRow, ...]:
         """Return some sources with their hrefs and times, which are read now."""
         wanted = np.fromiter(places, dtype="int64")
         if not len(wanted):

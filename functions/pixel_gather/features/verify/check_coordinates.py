@@ -14,7 +14,7 @@ from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
 from pixel_gather.io.cube.row_view import RowArray, stored_array
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:  # takes 0.3 s
@@ -103,7 +103,7 @@ def coordinates_that_differ(
 
 def _missing_chunk(store: Store, name: str, array: Any) -> str | None:
     """Return the key of the first chunk that is not there. A gather writes every one, also without values."""
-    there = {item["path"] for item in listed(store, f"{name}/")}
+    there = {item["path"] for item in list_objects(store, f"{name}/")}
     if not array.shape:
         return None if f"{name}/c" in there else f"{name}/c"
     others = "/0" * (array.ndim - 1)  # only rows are cut into chunks
@@ -137,7 +137,7 @@ def _compare_arrays(
             values = np.asarray(array[...] if told is None else array[start : start + len(told)])
         except Exception as error:  # noqa: BLE001 # zarr-python and codecs raise many types
             if isinstance(error, BaseError | OSError):
-                listed(store, f"{name}/")  # if this fails too, the store is at fault
+                list_objects(store, f"{name}/")  # if this fails too, the store is at fault
             return f"{name} is damaged: it cannot be decoded"
         if told is None or _are_same(values, told[: len(values)]):
             return None

@@ -37,7 +37,7 @@ from pixel_gather.io.cube.written_report import PAGE_KEYS
 from pixel_gather.io.cube.zarr_metadata import gather_of, is_group_as_written
 from pixel_gather.io.header_index import HEADERS_KEY, stored_entries
 from pixel_gather.io.parquet.parquet_batches import ParquetError
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 
@@ -296,7 +296,7 @@ def _check_pixels(
     store: Store, array: Any, name: str, receipt: Receipt, known_rows: _Rows
 ) -> tuple[int, list[str]]:
     """Return the number of shards that were compared, and what differs in them."""
-    there = {item["path"] for item in listed(store, f"{name}/c/")}
+    there = {item["path"] for item in list_objects(store, f"{name}/c/")}
 
     def check(shard: tuple[str, tuple[slice, ...]]) -> str | None:
         key, place = shard
@@ -399,7 +399,7 @@ def _check_own_checksums(store: Store) -> tuple[int, list[str]]:
 
     These are the metadata of former versions, and the pages. A cube is complete without its pages.
     """
-    listed_keys = (item["path"] for item in listed(store, VERSIONS_FOLDER))
+    listed_keys = (item["path"] for item in list_objects(store, VERSIONS_FOLDER))
     former = {key: int(match[1]) for key in listed_keys if (match := _FORMER.fullmatch(key))}
 
     def is_as_written(key: str) -> bool | None:

@@ -43,10 +43,10 @@ def compact_table(
         What was removed; None if no such table is there.
     """
     store, _ = open_existing(place, stores, to_write=True)
-    return run(_compacted(ObjectControlStore(store, "")))
+    return run(_compact(ObjectControlStore(store, "")))
 
 
-async def _compacted(files: ObjectControlStore) -> CompactedTable | None:
+async def _compact(files: ObjectControlStore) -> CompactedTable | None:
     content = await files.get(RESULT_KEY)
     result = {} if content is None else json.loads(content)
     if "version" not in result:

@@ -109,14 +109,14 @@ class ZoneTable(Struct, frozen=True, kw_only=True):
         """What computes a line of several images; see `TableKind`."""
         return partial(zone_statistics, statistics=self.statistics) if self.merge else None
 
-    def checked(self, features: Features) -> Features:
+    def check(self, features: Features) -> Features:
         """Return polygons that are valid; see `TableKind`."""
         if features.geometries is None and not features.is_empty.all():
             raise RequestError("these are points: use pixel-gather points", field="features")
         return check_zones(features)
 
     @contextmanager
-    def opened(self, features: Features, values: Values, access: ImageAccess) -> Iterator["ZoneWork"]:
+    def open_work(self, features: Features, values: Values, access: ImageAccess) -> Iterator["ZoneWork"]:
         """Return what computes the lines of an image; see `TableKind`."""
         with closing(ZonePlaces(features, access.projector, coverage=self.coverage)) as places:
             yield ZoneWork(
@@ -214,9 +214,9 @@ class ZoneWork:
             sampler=self.sampler,
             cost=cost,
         )
-        return await asyncio.to_thread(self._computed, cells, read, place)
+        return await asyncio.to_thread(self._compute_lines, cells, read, place)
 
-    def _computed(
+    def _compute_lines(
         self, cells: ZoneCells, read: SceneValues, place: tuple[int, ...]
     ) -> tuple[Lines, Sequence[str], list[Lines]]:
         """Return the lines of some zones, what their reasons are, and pieces that may be merged.

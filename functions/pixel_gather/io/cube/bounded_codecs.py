@@ -24,7 +24,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.cube.tile_codecs import register_codecs
-from pixel_gather.io.store.listed import root_folders
+from pixel_gather.io.store.list_objects import root_folders
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:

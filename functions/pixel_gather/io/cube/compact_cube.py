@@ -22,7 +22,7 @@ from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_t
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_metadata import changed_group
 from pixel_gather.io.parquet.parquet_batches import blame_file
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 
 
 async def compaction_files(cube: CubeFiles, found: FoundCube) -> Mapping[str, bytes]:
@@ -34,7 +34,9 @@ async def compaction_files(cube: CubeFiles, found: FoundCube) -> Mapping[str, by
         AppendRunningError: The files beside the arrays are those of an append that is not committed.
         StoreError: A file is missing or damaged.
     """
-    root, table, receipt = [(await cube.needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)]
+    root, table, receipt = [
+        (await cube.read_needed(key)).content for key in (ROOT_KEY, ROWS_KEY, RECEIPT_KEY)
+    ]
     told = parse_receipt(receipt, cube.place)
     arrays = await _row_arrays(cube, root, found.versions[-1].n_rows)
     check_files(found, n_rows=(_n_rows(cube, table), told.shape[0], *arrays))
@@ -48,7 +50,7 @@ async def _row_arrays(cube: CubeFiles, root: bytes, n_rows: int) -> list[int]:
     """Return how many rows the arrays have that are of so many by the group's metadata."""
     described = json.loads(root)["consolidated_metadata"]["metadata"]
     names = [name for name, each in described.items() if each.get("shape", [None])[:1] == [n_rows]]
-    stored = await all_of([cube.needed(f"{name}/{ROOT_KEY}") for name in names])
+    stored = await all_of([cube.read_needed(f"{name}/{ROOT_KEY}") for name in names])
     return [json.loads(each.content)["shape"][0] for each in stored]
 
 
@@ -95,7 +97,7 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
 def kept_versions(cube: CubeFiles, found: FoundCube) -> frozenset[int]:
     """Return the numbers of the versions that can be opened. Blocks."""
     try:
-        there = {item["path"] for item in listed(cube.store, "versions/")}
+        there = {item["path"] for item in list_objects(cube.store, "versions/")}
     except (BaseError, OSError) as error:
         raise StoreError(f"{cube.place}: the versions cannot be listed: {error}") from error
     kept = {each.number for each in found.versions if version_key(each.number) in there}

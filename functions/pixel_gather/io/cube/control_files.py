@@ -14,7 +14,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.stores import missing_file
 from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 from pixel_gather.io.store.unfinished_files import remove_unfinished
@@ -110,7 +110,7 @@ class ObjectControlStore(Struct, frozen=True):
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
         try:
-            found = await asyncio.to_thread(listed, self.store, self.prefix + prefix)
+            found = await asyncio.to_thread(list_objects, self.store, self.prefix + prefix)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("listed", self.prefix + prefix, error) from error
         return {item["path"].removeprefix(self.prefix) for item in found if item["size"] or not skip_empty}

@@ -62,7 +62,7 @@ class CubeFiles(Struct, frozen=True):
             self.store, key, content, etag=replaces, failed=partial(self._store_error, "written")
         )
 
-    async def needed(self, key: str) -> StoredObject:
+    async def read_needed(self, key: str) -> StoredObject:
         """Return an object of the cube.
 
         Raises:

@@ -18,7 +18,7 @@ from pixel_gather.io.parquet.parquet_batches import blame_file
 
 async def read_table_of_rows(cube: CubeFiles) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Values]]]:
     """Return the metadata and the rows of ``rows.parquet``; see `pixel_gather.core.stores.CubeStore`."""
-    content = (await cube.needed(ROWS_KEY)).content
+    content = (await cube.read_needed(ROWS_KEY)).content
     with blame_file(f"{cube.place}: {ROWS_KEY}"):
         metadata, batches = read_row_table(content)
 
@@ -45,8 +45,8 @@ async def read_earlier_rows(cube: CubeFiles, plan: CubePlan) -> EarlierRows:
     """
     found, table, receipt, headers = await asyncio.gather(
         cube.found_among_files(),
-        cube.needed(ROWS_KEY),
-        cube.needed(RECEIPT_KEY),
+        cube.read_needed(ROWS_KEY),
+        cube.read_needed(RECEIPT_KEY),
         cube.read_object(HEADERS_KEY),
     )
     report = None if found is None else found.complete_report()

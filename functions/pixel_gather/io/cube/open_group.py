@@ -33,7 +33,7 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
         StoreError: No finished cube is there, or it cannot be read.
     """
     with errors_of_cube(place):
-        yield as_rows(_finished(store, place))
+        yield as_rows(_open_finished(store, place))
 
 
 def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
@@ -43,10 +43,10 @@ def finished_arrays(store: Store, place: str) -> "dict[str, zarr.Array[Any]]":
         StoreError: No finished cube is there, or it cannot be read.
     """
     with errors_of_cube(place):
-        return dict(_finished(store, place).arrays())
+        return dict(_open_finished(store, place).arrays())
 
 
-def _finished(store: Store, place: str) -> "zarr.Group":
+def _open_finished(store: Store, place: str) -> "zarr.Group":
     from zarr.errors import ContainsArrayError  # noqa: PLC0415 # takes 0.3 s
 
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # as above

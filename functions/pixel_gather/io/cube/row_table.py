@@ -27,7 +27,7 @@ from pixel_gather.core.results.row_coordinates import (
 )
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.opened_file import no_deadline
 
@@ -80,7 +80,9 @@ def shards_below(store: Store, arrays: Sequence[str], *, n_shards: int) -> list[
     """
     found: list[tuple[str, int, str]] = []
     for name in arrays:
-        there = [item for item in listed(store, f"{name}/c/") if int(item["path"].split("/")[2]) < n_shards]
+        there = [
+            item for item in list_objects(store, f"{name}/c/") if int(item["path"].split("/")[2]) < n_shards
+        ]
         there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
         found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]
     return found

@@ -45,7 +45,7 @@ from pixel_gather.io.cube.zarr_metadata import (
     scaling_attributes,
 )
 from pixel_gather.io.header_index import HEADERS_KEY, store_index
-from pixel_gather.io.store.listed import listed, root_folders
+from pixel_gather.io.store.list_objects import list_objects, root_folders
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.io.store.upload import upload
@@ -169,7 +169,7 @@ class StagedZarrCube(Struct, frozen=True):
         """Return all of a new cube, else chunks, arrays' metadata, files and receipt; see `StagedCube`."""
         root: Any = json.loads(bytes(obstore.get(self.store, ROOT_KEY).bytes()))
         arrays = root["consolidated_metadata"]["metadata"]
-        keys = sorted(item["path"] for item in listed(self.store, "") if item["path"] != ROOT_KEY)
+        keys = sorted(item["path"] for item in list_objects(self.store, "") if item["path"] != ROOT_KEY)
         changed = [key for key in keys if _is_changed(key, plan, found, arrays)]
         if plan.append.is_first:
             return [changed]  # nobody reads them before the group's metadata say that the cube is complete
@@ -183,7 +183,7 @@ class StagedZarrCube(Struct, frozen=True):
     def chunk_keys(self, name: str) -> Mapping[int, str]:
         """Return the keys of a coordinate's chunks."""
         folder = f"{name}/c/"
-        keys = [item["path"] for item in listed(self.store, folder)]
+        keys = [item["path"] for item in list_objects(self.store, folder)]
         return {int(key.removeprefix(folder).split("/")[0]): key for key in keys}
 
     def content(self, key: str) -> Content:

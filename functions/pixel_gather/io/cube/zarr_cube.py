@@ -47,7 +47,7 @@ from pixel_gather.io.cube.zarr_metadata import (
     put_pixel_array,
 )
 from pixel_gather.io.store.conditional_put import NO_ETAG
-from pixel_gather.io.store.listed import listed
+from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 
@@ -124,7 +124,7 @@ class ZarrCube(CubeFiles, frozen=True):
 
     async def fence(self, claim: str, *, version: int) -> bool:
         """Note the claim in the group's metadata. Whoever has read them before cannot replace them."""
-        there = await self.needed(ROOT_KEY)
+        there = await self.read_needed(ROOT_KEY)
         root = json.loads(there.content)
         if found_cube(root, place=self.place, etag=there.etag).version >= version:
             return False
@@ -189,7 +189,7 @@ class ZarrCube(CubeFiles, frozen=True):
 
         If none of those rows has a pixel that is stored, there is no former object.
         """
-        there = await self.needed(path) if replaces is not None or rows.is_tail(path) else None
+        there = await self.read_needed(path) if replaces is not None or rows.is_tail(path) else None
         if there is not None and there.etag != replaces:
             return None
         former = b"" if there is None else there.content
@@ -216,7 +216,7 @@ class ZarrCube(CubeFiles, frozen=True):
         """Read the receipt."""
         from pixel_gather.io.cube.stored_receipt import parse_receipt  # noqa: PLC0415 # not for workers
 
-        return parse_receipt((await self.needed(RECEIPT_KEY)).content, self.place)
+        return parse_receipt((await self.read_needed(RECEIPT_KEY)).content, self.place)
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""
@@ -240,7 +240,7 @@ class ZarrCube(CubeFiles, frozen=True):
         return await compaction_files(self, found)
 
     @contextmanager
-    def staged(self) -> Iterator[StagedCube]:
+    def stage(self) -> Iterator[StagedCube]:
         """Open an empty cube in a temporary folder. Its table of rows names the shards of this one."""
         from tempfile import TemporaryDirectory  # noqa: PLC0415 # 3 ms that no worker needs
 
@@ -262,7 +262,7 @@ def _shards_beyond(store: Store, found: FoundCube) -> list[str]:
     return [
         item["path"]
         for array in template.arrays
-        for item in listed(store, f"{array.name}/c/")
+        for item in list_objects(store, f"{array.name}/c/")
         if int(item["path"].split("/")[2]) * template.layout.shard[0] >= n_rows
         and item["size"] > index_nbytes(prod(template.chunk_grid))
     ]

@@ -72,7 +72,7 @@ async def find_stored_ranges(
     """
     try:
         if driver == "GTiff":
-            found = await _parsed(
+            found = await _parse_with_blocks(
                 pinned, lambda header: _find_blocks(header, window, bands, size, masked=masked)
             )
         else:
@@ -82,7 +82,7 @@ async def find_stored_ranges(
     return [(start, min(stop, pinned.nbytes)) for start, stop in found if start < pinned.nbytes]
 
 
-async def _parsed[T](pinned: PinnedObject, parse: Callable[[HeaderBytes], T]) -> T:
+async def _parse_with_blocks[T](pinned: PinnedObject, parse: Callable[[HeaderBytes], T]) -> T:
     """Call a parser until it succeeds, and read the blocks that it asks for."""
     header, block = HeaderBytes(pinned.nbytes), pinned.settings.block_nbytes
     for _ in range(_MOST_READS):
@@ -125,7 +125,7 @@ def _blocks_of(
     else:
         block = size[0], min(ifd.integer(Tag.ROWS_PER_STRIP, size[1]), size[1])
         offsets_tag, counts_tag = Tag.STRIP_OFFSETS, Tag.STRIP_BYTE_COUNTS
-    cols, rows = _touched(window, block)
+    cols, rows = _touched_blocks(window, block)
     is_planar = ifd.integer(Tag.PLANAR_CONFIGURATION, 1) == _PLANAR
     planes = sorted({band - 1 for band in bands}) if is_planar else [0]
     if len(cols) * len(rows) * len(planes) > _MOST_BLOCKS:
@@ -139,7 +139,7 @@ def _blocks_of(
                 yield max(offset - _AROUND_NBYTES, 0), offset + nbytes + _AROUND_NBYTES
 
 
-def _touched(window: Window, block: tuple[int, int]) -> tuple[range, range]:
+def _touched_blocks(window: Window, block: tuple[int, int]) -> tuple[range, range]:
     """Return the columns and rows of blocks that a window touches.
 
     Raises:
@@ -175,7 +175,7 @@ async def _find_tiles(pinned: PinnedObject, window: Window, size: tuple[int, int
         at += 2 if marker == _SOC else 2 + nbytes
     if not 0 < len(wanted) <= _MOST_BLOCKS:
         return []
-    return _placed(lengths, at, wanted) if lengths else await _hop(pinned, at, wanted)
+    return _place_tiles(lengths, at, wanted) if lengths else await _hop(pinned, at, wanted)
 
 
 async def _find_codestream(pinned: PinnedObject) -> int:
@@ -209,7 +209,7 @@ def _wanted_tiles(sizes: Sequence[int], window: Window, size: tuple[int, int]) -
         width=window.width * across,
         height=window.height * down,
     )
-    cols, rows = _touched(on_grid, (tile_width, tile_height))
+    cols, rows = _touched_blocks(on_grid, (tile_width, tile_height))
     n_across, n_down = -(-(x_stop - tiles_x) // tile_width), -(-(y_stop - tiles_y) // tile_height)
     if len(cols) * len(rows) > _MOST_BLOCKS:
         return set()
@@ -224,7 +224,7 @@ def _lengths_of(segment: bytes) -> list[tuple[int | None, int]]:
     return [(part[0] if number else None, part[-1]) for part in parts]
 
 
-def _placed(lengths: Sequence[tuple[int | None, int]], at: int, wanted: set[int]) -> list[Range]:
+def _place_tiles(lengths: Sequence[tuple[int | None, int]], at: int, wanted: set[int]) -> list[Range]:
     """Return the ranges of the wanted tiles, whose tile-parts lie side by side from ``at`` on."""
     found = []
     for index, (number, nbytes) in enumerate(lengths):

@@ -179,7 +179,7 @@ class OpenedGeoTiff:
     async def _whole_tiles(self, window: Window, bands: Sequence[int]) -> list[TileRead]:
         """Look up the tiles of a window, and fetch the offsets that are not known."""
         limit = self.file.settings.max_tile_nbytes
-        found = await self.file.parsed(
+        found = await self.file.parse(
             lambda: plan_whole_tiles(self.ifd, self.layout, window, bands, max_tile_nbytes=limit)
         )
         self.window_tiles = tile_spans(self.layout, window, bands)
@@ -198,7 +198,7 @@ class OpenedGeoTiff:
         if not masked:
             await self._fill(inside, bands, limits)
             return
-        await self.file.parsed(self._refuse_masks)
+        await self.file.parse(self._refuse_masks)
         unmasked = [(np.empty_like(out), window) for out, window in inside]
         await self._fill(unmasked, bands, limits)
         if any(is_near_nodata(pixels, self.header.nodata) for pixels, _ in unmasked):
@@ -213,7 +213,7 @@ class OpenedGeoTiff:
         """Fill arrays with windows that lie on the raster. Each tile is fetched and decoded once."""
         started = perf_counter()
         outs, windows = [out for out, _ in parts], [window for _, window in parts]
-        tile_reads = await self.file.parsed(lambda: self._cut(windows, bands, limits))
+        tile_reads = await self.file.parse(lambda: self._cut(windows, bands, limits))
         self.window_tiles = tile_spans(self.layout, window_around(windows), bands)
         if self.packed is None:
             self.first_read.learn(self.file.header_bytes.seen_stop)
@@ -401,7 +401,7 @@ class OpenedGeoTiff:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
-        found = await self.file.parsed(lambda: find_overviews(self.first, self.layout))
+        found = await self.file.parse(lambda: find_overviews(self.first, self.layout))
         full = replace(self.header, overviews=tuple((each.width, each.height) for _, each in found))
         return tuple(
             replace(
@@ -445,7 +445,7 @@ class OpenedGeoTiff:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
-        reads = await self.file.parsed(lambda: self._cut([window], bands, self.file.settings))
+        reads = await self.file.parse(lambda: self._cut([window], bands, self.file.settings))
         stored = [read for read in reads if not read.is_sparse]
         if not stored:
             return 0, 0, 0
@@ -461,7 +461,7 @@ class OpenedGeoTiff:
         """
         n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
         if n_tiles <= MAX_TILES:
-            await self.file.parsed(lambda: _arrays(self.ifd, self.layout, n_tiles))
+            await self.file.parse(lambda: _arrays(self.ifd, self.layout, n_tiles))
             self.first_read.learn(self.file.header_bytes.seen_stop)
 
     def _pack(self) -> bytes | None:

@@ -118,7 +118,7 @@ class GeoTiffReader:
             if known is not None:
                 return known
             try:
-                return await file.parsed(lambda: self._parse_anew(file, overview))
+                return await file.parse(lambda: self._parse_anew(file, overview))
             except UnsupportedError as left:
                 left.head = head
                 raise

@@ -48,7 +48,7 @@ class TiffFile:
             raise UnsupportedError("fewer bytes than asked for")
         return fetched.content
 
-    async def parsed[T](self, parse: Callable[[], T]) -> T:
+    async def parse[T](self, parse: Callable[[], T]) -> T:
         """Call a pure parser until it succeeds, and fetch the bytes that it asks for by `NeedBytes`."""
         for _ in range(self.settings.max_header_reads):
             try:

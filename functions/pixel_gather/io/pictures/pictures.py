@@ -58,7 +58,7 @@ def paint_channels(channels: Sequence[ColourChannel], stretches: Sequence[Stretc
     """
     is_valid = np.logical_and.reduce([each.is_valid for each in channels])
     greys = [
-        np.where(is_valid, stretch.applied(each.pixels), 0)
+        np.where(is_valid, stretch.to_greys(each.pixels), 0)
         for each, stretch in zip(channels, stretches, strict=True)
     ]
     colours = greys if len(greys) > 1 else greys * 3

@@ -95,7 +95,7 @@ class Stretch(Struct, frozen=True, kw_only=True):
         low, high = self.limits_in_words()
         return low if self.is_constant else f"{low} to {high}"
 
-    def applied(self, pixels: Image) -> Greys:
+    def to_greys(self, pixels: Image) -> Greys:
         """Return pixels as greys, 0 to 255. Invalid pixels become any grey."""
         if self.is_constant:
             return np.full(pixels.shape, _MIDDLE_GREY, dtype="uint8")

@@ -107,13 +107,13 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
         told: _Told,
     ) -> Iterator[Source]:
         found = _named_in(field, lambda: self._found(asked, choices, told.cost))
-        told.notes.extend((*_of_duplicates(found), *_of_skipped(found)))
+        told.notes.extend((*_warn_of_duplicates(found), *_warn_of_skipped(found)))
         items = [each for each in found.items if self.keeps is None or self.keeps(each["bbox"])]
         n_without = n = 0
         for item in items:
             n_of_item = 0
             told.add_meanings(item, choices)
-            for each, scene in self._of_item(item, asked, choices):
+            for each, scene in self._sources_of_item(item, asked, choices):
                 if each.href is None:
                     reason = f"{each.scene} has no such asset"
                     told.left_out.append(_left_out(each, scene, status="absent", reason=reason))
@@ -124,12 +124,12 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
             n_without += not n_of_item
         for item, latest in found.dropped:
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
-            for each, scene in self._of_item(item, asked, choices):
+            for each, scene in self._sources_of_item(item, asked, choices):
                 told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
         if n_far := len(found.items) - len(items):
             told.notes.append(f"{counted(n_far, 'scene')} found that no feature lies on: left out")
         if not items:
-            more = "".join(f"; {note}" for note in _of_skipped(found))
+            more = "".join(f"; {note}" for note in _warn_of_skipped(found))
             raise NoSceneError(
                 f"no scene was found: widen the area, the time or the conditions{more}", field=field
             )
@@ -144,7 +144,7 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
         if n_without:
             told.notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
 
-    def _of_item(
+    def _sources_of_item(
         self, item: Item, asked: Searched, choices: tuple[AssetChoice, ...]
     ) -> Iterator[tuple[SceneSource, str]]:
         """Yield the sources of a scene, each with the name of its row."""
@@ -232,7 +232,7 @@ def _left_out(each: SceneSource, scene: str, *, status: str, reason: str) -> Lef
     )
 
 
-def _of_duplicates(found: FoundScenes) -> Iterator[str]:
+def _warn_of_duplicates(found: FoundScenes) -> Iterator[str]:
     if not found.dropped:
         return
     one, other = found.dropped[0]
@@ -243,7 +243,7 @@ def _of_duplicates(found: FoundScenes) -> Iterator[str]:
     )
 
 
-def _of_skipped(found: FoundScenes) -> Iterator[str]:
+def _warn_of_skipped(found: FoundScenes) -> Iterator[str]:
     if found.skipped:
         name, reason = found.skipped[0]
         yield f"{counted(found.n_skipped, 'item')} left out that cannot be used; the first: {name}: {reason}"

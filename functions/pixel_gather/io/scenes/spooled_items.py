@@ -113,7 +113,7 @@ class SpooledItems:
                 some = []
         self._add(some, skipped)
 
-    def ordered(self) -> tuple[Columns, np.ndarray[Any, Any]]:
+    def read_in_order(self) -> tuple[Columns, np.ndarray[Any, Any]]:
         """Return the columns in the catalog's order, and which item each row is."""
         self._settle()
         if not self._columns:

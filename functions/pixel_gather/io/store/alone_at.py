@@ -28,7 +28,7 @@ def alone_at(path: Path) -> Iterator[None]:
         yield
         return
     lock = path.with_name(f".{path.name}.lock")
-    opened = _locked(lock, path)
+    opened = _lock(lock, path)
     try:
         yield
     finally:
@@ -36,7 +36,7 @@ def alone_at(path: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def _locked(lock: Path, path: Path) -> int:
+def _lock(lock: Path, path: Path) -> int:
     while True:
         with errors_of_writing(path):
             opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)

@@ -106,14 +106,14 @@ class AdaptiveLimiter:
         """Whether all workers share what a back end may be asked."""
         return self.budgets is not None and self.budgets.governor(root) is not None
 
-    def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer."""
         del nbytes
-        self._gate(root).answered(first_byte_s)
+        self._gate(root).record_answer(first_byte_s)
 
-    def throttled(self, root: str) -> None:
+    def record_throttle(self, root: str) -> None:
         """Record a 503."""
-        self._gate(root).throttled()
+        self._gate(root).record_throttle()
 
     def limit(self, root: str) -> int:
         """Return how many requests may be in flight at a back end now."""

@@ -60,12 +60,12 @@ class BackEnd:
         """Count a request. Each allows a fraction of a hedge."""
         self._n_saved = min(self._n_saved + 1, self._settings.max_saved * self._price)
 
-    def answered(self, first_byte_s: float) -> None:
+    def record_answer(self, first_byte_s: float) -> None:
         """Record the time to the first byte, or the time after which a request was given up."""
         self._recent.append(first_byte_s)
         self._n_news += 1
 
-    def throttled(self, *, now_s: float) -> None:
+    def record_throttle(self, *, now_s: float) -> None:
         """Record that the store wants fewer requests."""
         self._quiet_until_s = now_s + self._settings.quiet_s
 

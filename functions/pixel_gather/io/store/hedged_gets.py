@@ -109,7 +109,7 @@ class HedgedGets:
         """
         self.back_end.sent()
         sent = _Sent(send, cost)
-        under_way = self._watched()
+        under_way = self._start_watch()
         under_way[sent] = None
         try:
             return await self._follow(send, sent.legs[0])
@@ -130,13 +130,13 @@ class HedgedGets:
         except asyncio.CancelledError as error:
             if not leg.is_stopped or leg.is_cancelled:
                 raise
-            self.back_end.answered(leg.first_byte_s or time.monotonic() - leg.sent_s)
+            self.back_end.record_answer(leg.first_byte_s or time.monotonic() - leg.sent_s)
             raise TimeoutError("no answer began in time") from error
         if leg.first_byte_s is not None:
-            self.back_end.answered(leg.first_byte_s)
+            self.back_end.record_answer(leg.first_byte_s)
         return answer
 
-    def _watched(self) -> dict[_Sent, None]:
+    def _start_watch(self) -> dict[_Sent, None]:
         """Return the requests in flight on the running loop, and start the timer that checks them."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # requests of another loop are still checked by that loop's timer

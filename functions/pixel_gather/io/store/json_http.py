@@ -89,7 +89,7 @@ class JsonClient:
                 self._sleep(_FIRST_WAIT_S * 2**attempt)
                 continue
             if status not in (429, 500, 502, 503, 504) or attempt == _TRIES - 1:
-                return _judged(status, answered, content, url)
+                return _judge_answer(status, answered, content, url)
             self._sleep(_wait_s(answered, attempt))
         raise AssertionError("the last try returns or raises")
 
@@ -108,14 +108,14 @@ class JsonClient:
                 redirect=False,
                 preload_content=False,
             )
-            content = _bounded(answer, url)
+            content = _read_bounded(answer, url)
             answer.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"{urlsplit(url).netloc} does not answer: {_short(error)}") from error
         return answer.status, {name.lower(): value for name, value in answer.headers.items()}, content
 
 
-def _bounded(answer: Any, url: str) -> bytes:
+def _read_bounded(answer: Any, url: str) -> bytes:
     """Read an answer, but neither more than is allowed nor for longer."""
     until = time.monotonic() + _ANSWER_S
     parts, n = [], 0
@@ -131,7 +131,7 @@ def _bounded(answer: Any, url: str) -> bytes:
     return b"".join(parts)
 
 
-def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> JsonAnswer:
+def _judge_answer(status: int, headers: dict[str, str], content: bytes, url: str) -> JsonAnswer:
     host = urlsplit(url).netloc
     if status in (429, 500, 502, 503, 504):
         raise ThrottledError(

@@ -223,7 +223,7 @@ class Objects:
         root, path = split_href(href)
         if root == "file://" and (why := why_no_file(f"/{path}")) is not None:
             raise SourceError(why, href=href, status=Status.MISSING)
-        back_end = self._opened(root, href)
+        back_end = self._open_root(root, href)
         failures = Counter[str]()
         while True:
             if self.pace is not None:
@@ -271,7 +271,7 @@ class Objects:
             pace=self.pace,
         )
 
-    def _opened(self, root: str, href: str) -> RangedGets:
+    def _open_root(self, root: str, href: str) -> RangedGets:
         try:
             return self._back_end(root)
         except (DeniedError, MissingExtraError) as error:

@@ -64,12 +64,12 @@ def open_list_file(
         TimeoutError: Raised by ``check``, also later while reading.
     """
     if place == STDIN:
-        return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
+        return _gunzip("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
     root, path = split_href(place)
     name = PurePosixPath(path).name
     try:
         raw = open_given_file(f"/{path}") if root == "file://" else _open_remote(place, objects, check)
-        return _gunzipped(name, raw)
+        return _gunzip(name, raw)
     except (OSError, SourceError) as error:
         check()
         if isinstance(error, IsADirectoryError):
@@ -107,7 +107,7 @@ def _parquet_problem(error: BaseException) -> str:
     return said[1] if said else str(error)
 
 
-def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
+def _gunzip(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
     if raw.peek(2)[:2] == _GZIP_MAGIC:
         return name.removesuffix(".gz"), io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
     return name, raw
@@ -125,17 +125,19 @@ class _RemoteFile(RangedFile):
         self._objects = objects
         self._check = check
         self._cost = Cost()
-        first = asyncio.run(_watched(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check))
+        first = asyncio.run(
+            _wait_unless_refused(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check)
+        )
         self._etag = first.etag
         super().__init__(first.object_nbytes)
 
     @override
     def fetch(self, start: int, stop: int) -> Buffer:
         ask = self._objects.get_range(self._href, start, stop, etag=self._etag, cost=self._cost)
-        return asyncio.run(_watched(ask, self._check)).content
+        return asyncio.run(_wait_unless_refused(ask, self._check)).content
 
 
-async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:
+async def _wait_unless_refused[T](work: Coroutine[Any, Any, T], check: Check) -> T:
     """Wait for a request and its retries until ``check`` raises."""
     task = asyncio.ensure_future(work)
     while not task.done():

@@ -34,10 +34,10 @@ class Pace(Protocol):
     def governs(self, root: str) -> bool:
         """Whether all workers share what a back end may be asked. Then no request is sent a second time."""
 
-    def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer, and the seconds from the request to its first byte."""
 
-    def throttled(self, root: str) -> None:
+    def record_throttle(self, root: str) -> None:
         """Record a 503 or 429: the store wants fewer requests."""
 
 
@@ -88,12 +88,14 @@ class RangedGets:
                 answer = await self._send(path, wanted, leg)
             except STORE_ERRORS as error:
                 if is_throttling(error):
-                    self._gets.back_end.throttled(now_s=time.monotonic())
+                    self._gets.back_end.record_throttle(now_s=time.monotonic())
                     if self._pace is not None:
-                        self._pace.throttled(self._root)
+                        self._pace.record_throttle(self._root)
                 raise
             if self._pace is not None and leg.first_byte_s is not None:
-                self._pace.answered(self._root, first_byte_s=leg.first_byte_s, nbytes=answer.content.nbytes)
+                self._pace.record_answer(
+                    self._root, first_byte_s=leg.first_byte_s, nbytes=answer.content.nbytes
+                )
             return answer
 
         if self._root == "file://" or (self._pace is not None and self._pace.governs(self._root)):

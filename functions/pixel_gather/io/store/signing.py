@@ -152,12 +152,12 @@ class _FreshTokens:
         if self._failed is not None and time.monotonic() < self._failed_at + _PAUSE_S:
             raise self._failed
         try:
-            return self._asked()
+            return self._ask()
         except SigningError as error:
             self._failed, self._failed_at = error, time.monotonic()
             raise
 
-    def _asked(self) -> Any:
+    def _ask(self) -> Any:
         for _ in range(_TRIES):
             try:
                 token = self._provider()

@@ -39,7 +39,7 @@ def coverage_chart(coverage: Coverage) -> Chart | None:
     """Return bars along the cube, each as high as its number of sources; None for a cube of one row."""
     if len(coverage.at) < 2:  # noqa: PLR2004 # one row is said in words
         return None
-    bins, edges, each = _binned(coverage)
+    bins, edges, each = _bin_rows(coverage)
     n_bins = len(edges) - 1
     layers = _layers(coverage, bins, n_bins)
     heights = np.sum([counts for _, _, counts in layers], axis=0)
@@ -129,7 +129,7 @@ def _layers(coverage: Coverage, bins: Numbers, n_bins: int) -> list[tuple[str, s
     return layers
 
 
-def _binned(coverage: Coverage) -> tuple[Numbers, Numbers, str]:
+def _bin_rows(coverage: Coverage) -> tuple[Numbers, Numbers, str]:
     """Return the bin of each row, the edges of all bins, and what one bin is."""
     at = coverage.at
     if not coverage.has_time:

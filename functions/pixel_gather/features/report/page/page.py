@@ -46,7 +46,7 @@ def page_of(
 
     The first column is that of the gather. The viewer is the page beside it that shows the cube's pixels.
     """
-    return _rendered(
+    return _render(
         title=evidence.name,
         columns=columns,
         plots=plots,
@@ -85,7 +85,7 @@ def comparison_of(
     has the first twelve with a place on the Earth.
     """
     placed = [(each.footprints, each.source_footprints) for each in evidences if each.footprints is not None]
-    return _rendered(
+    return _render(
         title=title,
         columns=columns,
         plots=plots,
@@ -98,7 +98,7 @@ def comparison_of(
     )
 
 
-def _rendered(*, title: str, columns: Sequence[RunColumn], **content: Any) -> str:
+def _render(*, title: str, columns: Sequence[RunColumn], **content: Any) -> str:
     summary = summary_rows(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
@@ -142,13 +142,13 @@ def _tables(columns: Sequence[RunColumn]) -> list[dict[str, Any]]:
     return [
         {
             "heads": [column.name for column in columns[start : start + COLUMNS_ABREAST]],
-            "rows": [_grouped(row, start) for row in rows],
+            "rows": [_group_parts(row, start) for row in rows],
         }
         for start in starts
     ]
 
 
-def _grouped(row: TableRow, start: int) -> dict[str, Any]:
+def _group_parts(row: TableRow, start: int) -> dict[str, Any]:
     """Return a row for the template, which indents parts of the line above."""
     cells = row.cells[start : start + COLUMNS_ABREAST]
     return {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": cells}

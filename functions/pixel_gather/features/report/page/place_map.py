@@ -125,7 +125,7 @@ def _map(title: str, caption: str, windows: tuple[Ring, ...], rings: tuple[Ring,
         title=title,
         caption=caption,
         shared=f'<svg width="0" height="0" style="position: absolute" aria-hidden="true"><defs>{outlines}'
-        f"{_merged(rings)}</defs></svg>",
+        f"{_merge_footprints(rings)}</defs></svg>",
         panels=tuple(
             PanelView(title=panel.title, width=round(panel.width), height=_SIDE, svg=_drawn(panel, windows))
             for panel in _panels(_box_of(windows), _box_of((*windows, *rings)))
@@ -215,7 +215,7 @@ def _area(ring: Ring) -> str:
     return f'<polygon points="{_points(ring)}" {_look("vermilion", opacity=0.4, line_opacity=1)}/>'
 
 
-def _merged(rings: Sequence[Ring]) -> str:
+def _merge_footprints(rings: Sequence[Ring]) -> str:
     """Return all footprints as one path. Where they overlap, the fill is as light as elsewhere."""
     path = "".join(f"M{_points(ring)}Z" for ring in rings)
     line_opacity = 1 if len(rings) <= _FEW_RINGS else 0.4

@@ -58,7 +58,7 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
             continue
         histogram = None if look is None else _histogram(look)
         through = None if its is None else _through(its, evidence.coverage, look, scaling)
-        said = "" if histogram or through or its is None else _mean_in_words(_scaled(its.mean, scaling))
+        said = "" if histogram or through or its is None else _mean_in_words(_scale_values(its.mean, scaling))
         if histogram or through or said:
             unit = scaling.unit or ("raw values" if scaling == Scaling() else "scaled values")
             found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through, said=said))
@@ -146,7 +146,7 @@ def _shares_through(look: Look, classes: tuple[PixelClass, ...]) -> Chart | None
 
 def _histogram(look: Look) -> Chart | None:
     quicklooks = look.quicklooks
-    values = _scaled(quicklooks.pixels[quicklooks.is_valid], look.scaling)
+    values = _scale_values(quicklooks.pixels[quicklooks.is_valid], look.scaling)
     values = values[np.isfinite(values)]
     if not len(values):
         return None
@@ -188,7 +188,7 @@ def _edges(low: float, high: float, *, is_whole: bool) -> Numbers:
 
 def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Scaling) -> Chart | None:
     """Return the means along the cube, and behind them the middle eight tenths of each quicklook's pixels."""
-    mean = _scaled(series.mean, scaling)
+    mean = _scale_values(series.mean, scaling)
     if np.isfinite(mean).sum() < 2:  # noqa: PLR2004 # a line has two ends
         return None
     at = coverage.at.astype("float64")
@@ -238,7 +238,7 @@ def _spread(look: Look | None, coverage: Coverage, scaling: Scaling) -> Numbers:
     for row, pixels, is_valid in zip(quicklooks.rows, quicklooks.pixels, quicklooks.is_valid, strict=True):
         values = pixels[is_valid]
         if len(values) and int(row) in place:
-            found[:, place[int(row)]] = np.percentile(_scaled(values, scaling), _SPREAD)
+            found[:, place[int(row)]] = np.percentile(_scale_values(values, scaling), _SPREAD)
     return found
 
 
@@ -252,6 +252,6 @@ def _band(x: Numbers, spread: Numbers) -> str:
     return f'<path class="spread" d="{"".join(drawn)}"/>'
 
 
-def _scaled(values: Numbers, scaling: Scaling) -> Numbers:
+def _scale_values(values: Numbers, scaling: Scaling) -> Numbers:
     reals = np.abs(values) if values.dtype.kind == "c" else values
     return np.asarray(reals, dtype="float64") * scaling.scale + scaling.offset

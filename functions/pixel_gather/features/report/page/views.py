@@ -165,17 +165,17 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
 def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:
     """Return a request as JSON, and whether hrefs were left out because there are too many."""
-    text = _indented(request)
+    text = _indent_json(request)
     sources = request.get("sources")
     hrefs = sources.get("hrefs") if isinstance(sources, Mapping) else sources
     if len(text) <= _LONGEST_REQUEST or not isinstance(hrefs, list):
         return text, False
     kept = [str(href) for href in hrefs[:_KEPT_HREFS]]
     short = {**request, "sources": {"hrefs": [*kept, f"and {len(hrefs) - len(kept):,} more"]}}
-    return _indented(short), True
+    return _indent_json(short), True
 
 
-def _indented(request: Mapping[str, Any]) -> str:
+def _indent_json(request: Mapping[str, Any]) -> str:
     """Return a request as JSON whose lists of numbers have one line."""
     text = json.dumps(request, indent=2, ensure_ascii=False)
     return _NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)

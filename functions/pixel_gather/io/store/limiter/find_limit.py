@@ -83,14 +83,14 @@ class Climb:
         self._tried_from: int | None = None
         self._deaf_until_s = 0.0
 
-    def answered(self, *, first_byte_s: float, is_wanted: bool) -> None:
+    def record_answer(self, *, first_byte_s: float, is_wanted: bool) -> None:
         """Record an answer, which comes before its source is finished."""
         self._nearest_s = min(self._nearest_s, first_byte_s)
         is_far = self._nearest_s >= _FAR_S
         if self._is_ramping and is_wanted and is_far:
             self._ramp(_MOST_BY_ANSWERS)
 
-    def throttled(self, now_s: float, *, round_trip_s: float, enough: float) -> None:
+    def record_throttle(self, now_s: float, *, round_trip_s: float, enough: float) -> None:
         """Back off, at most once per round trip.
 
         Args:
@@ -107,16 +107,16 @@ class Climb:
         self._tried_from = None
         self._move(min(max(self.limit * _ON_THROTTLE, enough), self.limit))
 
-    def rested(self) -> None:
+    def record_rest(self) -> None:
         """Record that nothing was in flight: such time is not part of a sample."""
         self._sample = _Sample()
 
-    def failed(self, *, is_wanted: bool) -> None:
+    def record_failure(self, *, is_wanted: bool) -> None:
         """Record a source that was not read. Its time does not count."""
         if not is_wanted:
-            self.rested()
+            self.record_rest()
 
-    def finished(
+    def record_source(
         self, now_s: float, *, took_s: float, n_requests: int, weight: int, moves: int, is_wanted: bool
     ) -> None:
         """Record a source that was read.
@@ -185,9 +185,9 @@ class Climb:
         is_down = self.limit < before
         self._tried_from = None
         if sample.throughput >= self._rest.throughput * (_COSTS if is_down else _PAYS):
-            self._rest.moved(sample.throughput, down=is_down)
+            self._rest.keep(sample.throughput, down=is_down)
         else:
-            self._rest.stayed(down=is_down)
+            self._rest.step_back(down=is_down)
             self._move(before)
 
     def _move(self, limit: float) -> None:
@@ -257,14 +257,14 @@ class _Rest:
             self._patience[down] // _FIRST_PATIENCE if sooner else self._patience[down]
         )
 
-    def moved(self, throughput: float, *, down: bool) -> None:
+    def keep(self, throughput: float, *, down: bool) -> None:
         """Keep the limit that was tried. The same direction may be tried again at once."""
         if not down:
             self.throughput = throughput
         self._patience = {down: 1, not down: max(self._patience[not down], _FIRST_PATIENCE)}
         self._waited = {True: 0, False: 0}
 
-    def stayed(self, *, down: bool) -> None:
+    def step_back(self, *, down: bool) -> None:
         """Return to the limit before. That direction is tried again after twice as many samples."""
         self._patience[down] = min(2 * self._patience[down], _LONGEST_PATIENCE)
         self._waited[down] = 0

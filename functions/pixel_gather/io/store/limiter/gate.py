@@ -87,23 +87,23 @@ class Gate:
             while pause_s := self._rate.take_turn(self._clock()):  # noqa: ASYNC110 # time passes, nothing happens
                 await asyncio.sleep(min(pause_s, _LONGEST_SLEEP_S))
 
-    def answered(self, first_byte_s: float) -> None:
+    def record_answer(self, first_byte_s: float) -> None:
         """Record an answer."""
-        self._rate.answered(self._clock(), first_byte_s=first_byte_s)
+        self._rate.record_answer(self._clock(), first_byte_s=first_byte_s)
         if self._waiting:
-            self._climb.answered(first_byte_s=first_byte_s, is_wanted=True)
+            self._climb.record_answer(first_byte_s=first_byte_s, is_wanted=True)
             self._admit()
 
-    def throttled(self) -> None:
+    def record_throttle(self) -> None:
         """Record a 503."""
         now_s = self._clock()
         rate = self._rate
-        if rate.throttled(now_s):
-            self._climb.throttled(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
+        if rate.record_throttle(now_s):
+            self._climb.record_throttle(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
 
     async def enter(self, weight: int) -> tuple[int, float]:
         """Wait until a source is admitted. Return the limit's number of moves, and the time."""
-        await self._admitted(weight)
+        await self._await_admission(weight)
         return self._climb.moves, self._clock()
 
     def leave(self, weight: int, entered: tuple[int, float], *, n_requests: int | None) -> None:
@@ -113,11 +113,11 @@ class Gate:
         """
         is_wanted = bool(self._waiting)
         if n_requests is None:
-            self._climb.failed(is_wanted=is_wanted)
+            self._climb.record_failure(is_wanted=is_wanted)
         else:
             moves, began_s = entered
             now_s = self._clock()
-            self._climb.finished(
+            self._climb.record_source(
                 now_s,
                 took_s=now_s - began_s,
                 n_requests=n_requests,
@@ -127,9 +127,9 @@ class Gate:
             )
         self._leave(weight)
 
-    async def _admitted(self, weight: int) -> None:
+    async def _await_admission(self, weight: int) -> None:
         if not self._held:
-            self._climb.rested()
+            self._climb.record_rest()
         if not self._waiting and self._held < self._climb.limit:
             self._held += weight
             return

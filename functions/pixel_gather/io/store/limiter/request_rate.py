@@ -94,7 +94,7 @@ class Rate:
         self._credit = 0.0
         self._credited_s = 0.0
 
-    def answered(self, now_s: float, *, first_byte_s: float) -> None:
+    def record_answer(self, now_s: float, *, first_byte_s: float) -> None:
         """Record an answer."""
         self._answers.append((now_s, True))
         self._n_after_cut += now_s >= self._deaf_until_s
@@ -110,7 +110,7 @@ class Rate:
         self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
         self._grown_s = now_s
 
-    def throttled(self, now_s: float) -> bool:
+    def record_throttle(self, now_s: float) -> bool:
         """Record a 503. Several within one round trip count once.
 
         Returns:
@@ -127,7 +127,7 @@ class Rate:
         else:
             below = _FAR_BELOW if self._grows_fast else _BELOW
             self._grows_fast = False
-            granted = self._granted(now_s)
+            granted = self._granted_rate(now_s)
             per_s = granted.per_s if granted.is_known else self.per_s
             self.per_s = max(min(below * per_s, self.per_s), _LOWEST)
         return True
@@ -139,7 +139,7 @@ class Rate:
         if self._stopped_until_s is not None:
             if now_s < self._stopped_until_s:
                 return self._stopped_until_s - now_s
-            granted = self._granted(self._stopped_until_s)
+            granted = self._granted_rate(self._stopped_until_s)
             self._stopped_until_s = None
             self.per_s = max(_BELOW * granted.per_s * granted.share**0.5, _LOWEST)
             self._credit, self._credited_s = 1.0, now_s
@@ -182,7 +182,7 @@ class Rate:
             self._uncut_per_s = per_s
         return False
 
-    def _granted(self, now_s: float) -> "_Granted":
+    def _granted_rate(self, now_s: float) -> "_Granted":
         """Return the rate granted until ``now_s``. Later answers count, too."""
         n = n_granted = 0
         oldest_s = now_s

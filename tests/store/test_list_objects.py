@@ -8,8 +8,8 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from pixel_gather.io.store import listed as listed_module
-from pixel_gather.io.store.listed import listed, root_folders
+from pixel_gather.io.store import list_objects as listed_module
+from pixel_gather.io.store.list_objects import list_objects, root_folders
 from support.local_server import Answer, LocalServer, serving
 
 _KEYS = ("a/1.tif", "a/2.tif")
@@ -48,7 +48,7 @@ def _script(*answers: Answer) -> Any:
 def test_a_listing_that_breaks_off_is_started_again(n_cut: int, pauses: list[float]) -> None:
     """Each object is there once."""
     with serving(_script(*[_CUT] * n_cut, _WHOLE)) as server:
-        found = listed(_store(server), "a/")
+        found = list_objects(_store(server), "a/")
 
     assert [each["path"] for each in found] == list(_KEYS)
     assert pauses == [0.1, 0.5, 2.0][:n_cut]
@@ -66,7 +66,7 @@ def test_folders_are_listed_again_as_well() -> None:
 def test_a_listing_that_always_breaks_off_fails() -> None:
     """There are four tries."""
     with serving(_script(_CUT)) as server, pytest.raises(Exception, match="body"):
-        listed(_store(server), "a/")
+        list_objects(_store(server), "a/")
 
     assert len(server.asked) == 4
 
@@ -74,6 +74,6 @@ def test_a_listing_that_always_breaks_off_fails() -> None:
 def test_a_refused_listing_is_not_tried_again() -> None:
     """It would be refused again."""
     with serving(_script(Answer(status=403))) as server, pytest.raises(BaseError, match="403"):
-        listed(_store(server), "a/")
+        list_objects(_store(server), "a/")
 
     assert len(server.asked) == 1

@@ -19,7 +19,7 @@ _LONGEST_S: Final = 60.0
 """A listing that has taken longer is not started again."""
 
 
-def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
+def list_objects(store: Store, prefix: str) -> list["ObjectMeta"]:
     """Return all objects below a prefix. Blocks.
 
     A listing that breaks off within the first minute is started again, up to three times. ETags are as other
