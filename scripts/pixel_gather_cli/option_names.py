@@ -14,6 +14,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
     "cube": ("append_to", "cubes"),
     "features": ("point", "geojson"),
+    "frames_per_second": ("fps",),
     "grid.crs": ("grid_crs",),
     "id": ("id_", "id_column"),
     "limits": ("max_usd", "times_source"),

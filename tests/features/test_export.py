@@ -470,7 +470,7 @@ def test_dark_pictures_have_the_same_pixels_and_light_letters(cube: Path, tmp_pa
         ),
         (
             {"to": "x.webp", "measurements": ["red"], "style": {"frames_per_second": 0}},
-            "frames_per_second is more than 0",
+            "frames_per_second: it is 0; write a number above 0, up to 60",
         ),
         ({"to": "x.csv", "where": "clouds < 1"}, "no coordinate 'clouds'"),
     ],
@@ -559,6 +559,7 @@ def test_command_prints_the_files(cube: Path, tmp_path: Path) -> None:
         ("x.csv", ["--stretch", "0,1"], "--stretch: it is for pictures, not for .csv"),
         ("x.nc", ["--dark"], "--dark: it is for pictures, not for .nc"),
         ("x.png", ["--fps", "2"], "--fps: it is for animations, not for .png"),
+        ("x.gif", ["--fps", "61"], "--fps: it is 61; write a number above 0, up to 60"),
         (
             "x.png",
             ["--rgb", "a,b,c", "--colormap", "viridis"],

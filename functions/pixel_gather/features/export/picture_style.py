@@ -35,4 +35,7 @@ class PictureStyle(Struct, frozen=True, kw_only=True):
             if not low < high:
                 raise RequestError(f"black ({low:g}) must be less than white ({high:g})", field="stretch")
         if not 0 < self.frames_per_second <= _MOST_FRAMES_PER_SECOND:
-            raise RequestError("frames_per_second is more than 0 and at most 60", field="frames_per_second")
+            raise RequestError(
+                f"it is {self.frames_per_second:g}; write a number above 0, up to {_MOST_FRAMES_PER_SECOND}",
+                field="frames_per_second",
+            )
