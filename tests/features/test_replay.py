@@ -531,3 +531,11 @@ def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path
     assert (gone["row"], gone["band"], gone["status_then"], gone["status_now"]) == (4, None, "ok", "missing")
     assert (bool(gone["etag_then"]), gone["etag_now"]) == (True, None)
     assert len(as_csv.stdout.splitlines()) == 1 + 10
+
+
+def test_command_asks_for_the_folder_of_the_table_before_it_reads(tmp_path: Path) -> None:
+    """The windows of a large cube are not read in vain. Here there is not even a cube."""
+    table = tmp_path / "none" / "drift.parquet"
+
+    with pytest.raises(RequestError, match=f"--parquet: there is no folder {table.parent}"):
+        command.main(["replay", str(tmp_path / "cube.zarr"), "--parquet", str(table)], standalone_mode=False)

@@ -14,7 +14,7 @@ from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.find_drift import COLUMNS, Drift, Replayed, SourceDrift
 from pixel_gather.features.replay.replay import replay
 from pixel_gather_cli.progress import with_progress
-from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.request_options import check_folders, in_home, settings_of, settings_options
 
 _MOST_LINES = 20
 
@@ -50,6 +50,7 @@ def replay_command(
     """
     if as_csv and as_json:
         raise click.UsageError("give --json or --csv, not both")
+    check_folders(parquet=parquet)
     lines = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
 
     sources: list[SourceDrift] = []
