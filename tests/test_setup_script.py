@@ -58,6 +58,17 @@ def test_sourced_from_elsewhere_finds_the_project(shell: str, project: Path, tmp
     assert ended.stdout.strip() == str(project)
 
 
+def test_every_script_that_needs_uv_sets_it_up() -> None:
+    """A page's first command may be any of them."""
+    texts = {path.name: path.read_text() for path in SCRIPT.parent.iterdir() if path.is_file()}
+    need = {
+        name for name, text in texts.items() if text.startswith("#!/usr/bin/env bash") and "uv run" in text
+    }
+
+    assert {"simulate", "chaos", "load", "demo"} <= need
+    assert [name for name in sorted(need) if "setup.sh" not in texts[name]] == []
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_commands_of_the_project_are_found(shell: str, project: Path, tmp_path: Path) -> None:
     """The pages write ``pixel-gather`` alone, without ``uv run``."""

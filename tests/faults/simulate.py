@@ -3,6 +3,7 @@
 The simulation is that of gathers, or with a third argument that of tables or of rankings.
 """
 
+import argparse
 import gc
 import os
 import sys
@@ -57,5 +58,9 @@ def _n_broken_of_child(seeds: Iterable[int], simulate: Callable[[int], Any]) -> 
 
 if __name__ == "__main__":
     of = {"gathers": simulation, "tables": table_simulation, "rankings": ranking_simulation}
-    first, stop, what = [*sys.argv[1:], "gathers"][:3]
-    sys.exit(min(main(int(first), int(stop), of[what].simulate), 1))
+    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
+    parser.add_argument("first", type=int, help="the first seed")
+    parser.add_argument("stop", type=int, help="the seed after the last one")
+    parser.add_argument("what", nargs="?", choices=of, default="gathers")
+    given = parser.parse_args()
+    sys.exit(min(main(given.first, given.stop, of[given.what].simulate), 1))

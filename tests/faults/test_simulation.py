@@ -386,3 +386,14 @@ def test_a_defect_that_is_put_back_is_found(defect: PutBack, monkeypatch: pytest
     """Otherwise the simulation would prove nothing."""
     first = _FIRST_SEEDS.get(defect, 0)
     assert_found(defect, simulate, monkeypatch, first_seed=first, most_seeds=_MOST_SEEDS)
+
+
+@pytest.mark.parametrize("arguments", [[], ["10"], ["10", "20", "tabels"]])
+def test_the_script_says_what_it_takes(arguments: list[str]) -> None:
+    """No traceback for a missing or a misspelled word."""
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-m", "faults.simulate", *arguments], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("usage: scripts/simulate [-h] first stop [{gathers,tables,rankings}]")
