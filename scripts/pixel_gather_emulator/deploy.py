@@ -129,7 +129,7 @@ def deployed(
             there = _deploy(running, source_buckets=source_buckets, context=context or {}, on_step=on_step)
         except CommandError as failure:
             raise EmulatorError(
-                f"{failure}\nThe emulator's log ends with:\n{running.log_tail()}"
+                f"The emulator's log ends with:\n{running.log_tail()}\n\n{failure}"
             ) from failure
         yield there
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pixel_gather_emulator.deploy import deployed
 from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
 
 pytestmark = pytest.mark.slow
@@ -173,3 +174,11 @@ def test_emulator_that_cannot_start_shows_why() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(EmulatorError, match="Address already in use"), emulator(port=port):
             pass
+
+
+def test_why_a_deployment_fails_is_told_last() -> None:
+    """The emulator's log is long: on a terminal, a reason above it has left the screen."""
+    with pytest.raises(EmulatorError) as refused, deployed(context={"max_used": "5"}):
+        pass
+
+    assert "max_usd is one" in "\n".join(str(refused.value).splitlines()[-3:])
