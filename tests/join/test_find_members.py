@@ -40,7 +40,7 @@ def test_a_cube_that_is_spelled_in_two_ways_is_named_twice(folder: Path) -> None
 def test_a_place_beside_a_cube_is_not_in_it(folder: Path) -> None:
     """Its name may begin with that of the cube."""
     assert found(folder / "a", to=f"{folder}/a.icechunk") == ["a"]
-    with pytest.raises(RequestError, match=f"^to: it lies in the cube {folder}/a"):
+    with pytest.raises(RequestError, match=f"^to: {folder}/a/joined lies in the cube {folder}/a: choose"):
         found(folder / "a", to=f"{folder}/a/joined")
 
 

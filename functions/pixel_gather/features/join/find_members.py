@@ -52,7 +52,8 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
         if href in seen:
             raise RequestError(f"{href} is named twice", field=_FIELD)
         if to.startswith(f"{href}/"):
-            raise RequestError(f"it lies in the cube {show_place(href)}; write another place", field="to")
+            lies = f"{show_place(to)} lies in the cube {show_place(href)}"
+            raise RequestError(f"{lies}: choose a place outside of it", field="to")
         seen.add(href)
     return found
 

@@ -76,6 +76,6 @@ def _open(
         try:
             return open_virtual(place, at, stores=stores, **decoding)
         except RequestError as error:
-            if error.field != "place":  # joined cubes are there
+            if error.field != "cube":  # joined cubes are there
                 raise
     return open_joined(place, at, group=group, stores=stores, **decoding)
