@@ -326,7 +326,8 @@ class Run(RoundsRun):
     async def disturb(self) -> None:
         if self.chance() < 0.2 and self.world.appends:
             with suppress(StoreError):
-                await compact_table._compact(self.world.results.below(self.world.kind.appended))  # type: ignore[arg-type] # as above
+                files = self.world.results.below(self.world.kind.appended)
+                await compact_table._compact(files, "table")  # type: ignore[arg-type] # as above
         else:
             await super().disturb()
 

@@ -134,6 +134,8 @@ def test_verify_table_takes_a_folder_as_well(table: Path) -> None:
     [
         ("", StoreError, "its result.json is damaged"),
         ("3", StoreError, "its result.json is damaged"),
+        ('{"kind": ' + "[" * 100_000, StoreError, "its result.json is damaged"),
+        ('{"other": ' + "[" * 100_000, StoreError, "its result.json is damaged"),
         ('{"kind": "zones", "table": null}', StoreError, "its result.json is damaged"),
         ('{"kind": "ranking", "table": "s3://b/r/ranking.json"}', RequestError, "is a ranking"),
     ],

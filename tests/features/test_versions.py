@@ -1,6 +1,7 @@
 """Versions of a cube on disk: they are listed, opened, compacted and forgotten."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -161,6 +162,21 @@ def test_old_versions_of_a_table_are_removed_and_nothing_else(tmp_path: Path) ->
 
     left = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()}
     assert left == {*kept, RESULT_KEY}
+
+
+@pytest.mark.parametrize(
+    "content", ["", "3", "[]", "no JSON", '{"version": "a"}', '{"version": [4]}', '{"a": ' + "[" * 100_000]
+)
+def test_a_table_whose_result_is_damaged_is_not_compacted(tmp_path: Path, content: str) -> None:
+    """A sentence names the file, and nothing is removed."""
+    kept = tmp_path / "v1-0123/table.parquet"
+    kept.parent.mkdir()
+    kept.touch()
+    (tmp_path / RESULT_KEY).write_text(content)
+
+    with pytest.raises(StoreError, match=re.escape(f"{tmp_path}: its result.json is damaged")):
+        compact_table(tmp_path)
+    assert kept.exists()
 
 
 def test_a_compaction_makes_no_shard_in_place_of_one_that_is_lost(cube: Path) -> None:

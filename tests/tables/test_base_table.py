@@ -24,7 +24,13 @@ from pixel_gather.tables.write_table import LineForm, write_features, write_tabl
 
 N_FEATURES = 4
 COLUMNS = ("b1",)
-ABOUT: dict[str, Any] = {"request": {"columns": list(COLUMNS)}, "features": "f", "appends": 0}
+ABOUT: dict[str, Any] = {
+    "request": {"columns": list(COLUMNS), "values": list(COLUMNS)},
+    "features": "f",
+    "n_features": 1,
+    "n_images": 1,
+    "appends": 0,
+}
 FEATURES = Features(
     ids=np.array([f"p{n}" for n in range(N_FEATURES)], object),
     xs=np.arange(N_FEATURES, dtype=np.float64),

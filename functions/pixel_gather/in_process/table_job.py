@@ -150,7 +150,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
         if is_there and side_path(to, "images").exists():
             there = BaseTable.of_images(to).receipt
             ours = json.loads(json.dumps(self.about))
-            if there["appends"] or any(there[name] != told for name, told in ours.items()):
+            if there["appends"] or any(there.get(name) != told for name, told in ours.items()):
                 raise RequestError(
                     f"{to} is a table of another list, other features or another request, or has grown: "
                     "choose another name, or add what it lacks (--append-to)",

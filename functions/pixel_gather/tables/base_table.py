@@ -33,7 +33,7 @@ from pixel_gather.tables.parts import (
     piece_columns,
     piece_dtype,
 )
-from pixel_gather.tables.table_receipt import Written, digest_of_path, side_path, staged_path
+from pixel_gather.tables.table_receipt import Written, digest_of_path, read_receipt, side_path, staged_path
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch
@@ -55,8 +55,10 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
     """Of its images. Their numbers are below 0, so they come before others of the same time."""
 
     @classmethod
-    def open_(cls, path: Path) -> "BaseTable":
+    def open_(cls, path: Path, *, with_features: bool = False) -> "BaseTable":
         """Read what a table has. A commit that was cut off is ended first.
+
+        The file of features is looked at only if it is read as well.
 
         Raises:
             StoreError: It is no table with a receipt, or its files are not those of the receipt.
@@ -64,7 +66,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         opened = cls.of_images(path)
         try:
             for name, digest in opened.receipt["files"].items():
-                if name != "features":
+                if with_features or name != "features":
                     file = path if name == "table" else side_path(path, name)
                     _end_commit(file, digest)
                     if digest_of_path(file) != digest:
@@ -84,8 +86,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         try:
             with images.open("rb") as file, blame_file(str(images)):
                 schema, batches = parquet_batches(file, batch_size=_BATCH)
-                said = {key.decode(): text for key, text in schema.metadata.items()}
-                receipt = json.loads(said["pixel_gather"])
+                receipt = read_receipt(schema.metadata)
                 records = [each for batch in batches for each in _records(batch)]
         except OSError as error:
             raise _none_there(path, error) from error

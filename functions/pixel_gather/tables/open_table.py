@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def open_table(
     Raises:
         RequestError: It is on S3, and the message says how to copy it; or it has no such column, or no such
             kind of ids.
-        StoreError: There is no such table.
+        StoreError: There is no such table, or it cannot be read.
         MissingExtraError: pandas or pyarrow is not installed.
     """
     check_extra("tables", "tables in Python")
@@ -51,7 +52,10 @@ def open_table(
     if not path.is_file():
         raise StoreError(f"{path}: no table is there; name the file that was given as --to")
     filters = None if ids is None else [("id", "in", list(ids))]
-    wanted, there = None if columns is None else list(columns), pq.read_schema(path)
+    wanted = None if columns is None else list(columns)
+    with _blame_file(path):
+        there = pq.read_schema(path)
+        there.field("id"), there.field("time")
     if unknown := set(wanted or ()) - {*there.names}:
         raise RequestError(
             f"there is no column {min(unknown)}; there are {', '.join(there.names)}", field="columns"
@@ -89,15 +93,27 @@ def open_zones(table: str | os.PathLike[str], *, ids: Sequence[object] | None = 
 
     Raises:
         RequestError: As `open_table`.
-        StoreError: There is no such table, or an id repeats among its features.
+        StoreError: There is no such table, it cannot be read, or an id repeats among its features.
         MissingExtraError: pandas, pyarrow or xarray is not installed.
     """
     check_extra("xarray", "arrays of tables")
     import shapely  # noqa: PLC0415 # seldom needed
-    import xarray as xr  # noqa: PLC0415 # seldom installed
 
     lines = open_table(table, ids=ids)
-    own = _features_of(table_path(table))
+    path = table_path(table)
+    own = _features_of(path)
+    with _blame_file(path):
+        try:
+            return _arrays_of(lines, own, ids)
+        except shapely.errors.ShapelyError as error:
+            raise ValueError(str(error)) from error
+
+
+def _arrays_of(lines: Any, own: Any, ids: Sequence[object] | None) -> "xr.Dataset":
+    """Return the lines of a table, with the table of its features, as arrays."""
+    import shapely  # noqa: PLC0415 # seldom needed
+    import xarray as xr  # noqa: PLC0415 # seldom installed
+
     lines = lines[lines["id"].notna() & lines["time"].notna()]
     of_features = own.to_pandas()
     if ids is not None:
@@ -132,11 +148,22 @@ def _features_of(path: Path) -> Any:
     """Return the table of features.
 
     Raises:
-        StoreError: An id repeats.
+        StoreError: It cannot be read, or an id repeats.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 # seldom installed
 
-    own = pq.read_table(side_path(path, "features"))
-    if own.num_rows > len(own["id"].unique()):
+    with _blame_file(side_path(path, "features")) as beside:
+        own = pq.read_table(beside)
+        is_unique = own.num_rows == len(own["id"].unique())
+    if not is_unique:
         raise StoreError(f"{path}: an id repeats among the features, so their columns fit no line")
     return own
+
+
+@contextmanager
+def _blame_file(path: Path) -> Iterator[Path]:
+    """Turn errors of reading a file of a table into a `StoreError` that names it."""
+    try:
+        yield path
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # also pyarrow's
+        raise StoreError(f"{path} cannot be read as a file of a table: {error}") from error

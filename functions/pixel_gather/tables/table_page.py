@@ -93,7 +93,7 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
 
 def table_page(table: Path) -> str:
     """Return the page; see `write_table_page`."""
-    base = BaseTable.open_(table)
+    base = BaseTable.open_(table, with_features=True)
     drawn = read_drawn(table, base)
     receipt = base.receipt
     title = f"{table.stem}: {counted(receipt['lines'], 'line')}"

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
 import xxhash
 from msgspec import Struct
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import place_text
 
 RESULT_KEY: Final = "result.json"
@@ -18,6 +19,32 @@ TABLE_KEY: Final = "table.parquet"
 """The table, in the folder of each version."""
 
 _PART_NBYTES: Final = 1 << 20
+
+
+class _File(Struct, frozen=True):
+    nbytes: int
+    xxh3: str
+
+
+class _Request(Struct, frozen=True):
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+class _Receipt(Struct, frozen=True):
+    """What is read of a receipt: the others of its fields may be missing, or of any type."""
+
+    request: _Request
+    features: str
+    n_features: int
+    n_images: int
+    appends: int
+    lines: int
+    statuses: dict[str, int]
+    digest: str
+    files: dict[str, _File]
+    images: str
+    units: dict[str, str] = {}  # earlier tables have none
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -36,6 +63,37 @@ class Written(Struct, frozen=True, kw_only=True):
 
     digest: str
     """Of all lines, in their order."""
+
+
+def read_receipt(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """Return the receipt that is in the metadata of a table of images.
+
+    Raises:
+        ValueError: There is none, or it is damaged.
+    """
+    try:
+        content = metadata[b"pixel_gather"]
+        files = msgspec.json.decode(content, type=_Receipt).files
+        files["table"], files["features"]
+        receipt: dict[str, Any] = json.loads(content)
+    except (LookupError, RecursionError) as error:
+        raise ValueError("no receipt of a table is in it") from error
+    return receipt
+
+
+def read_result[Result](content: bytes, *, place: str, type: type[Result]) -> Result:  # noqa: A002
+    """Return what is wanted of the ``result.json`` of a table's folder.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.json.decode(content, type=type)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise StoreError(
+            f"{place}: its {RESULT_KEY} is damaged ({error}): put it back from a copy. pixel-gather verify "
+            "takes the table's Parquet file as well"
+        ) from error
 
 
 def key_in_folder(href: str) -> str:

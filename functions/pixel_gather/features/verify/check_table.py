@@ -1,6 +1,5 @@
 """Compare a table with its receipt, which is in the metadata of its table of images."""
 
-import json
 from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -13,7 +12,7 @@ from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batche
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import no_deadline, open_list_file
-from pixel_gather.tables.table_receipt import digest_of_images, file_digest
+from pixel_gather.tables.table_receipt import digest_of_images, file_digest, read_receipt
 
 _BATCH = 65_536
 _INSTEAD = "name a table that pixel-gather points or zones has written"
@@ -39,9 +38,9 @@ def check_table(href: str, objects: Objects) -> VerifiedTable:
         StoreError: There is no such table, or no receipt, or a file cannot be read.
     """
     beside = href.removesuffix(".parquet")
-    receipt, columns = _images(f"{beside}.images.parquet", objects, table=show_place(href))
+    receipt, digest, n_images = _images(f"{beside}.images.parquet", objects, table=show_place(href))
     differences = []
-    if digest_of_images(columns) != receipt["images"]:
+    if digest != receipt["images"]:
         differences.append("the table of images is not that of the receipt")
     for name, expected in receipt["files"].items():
         place = href if name == "table" else f"{beside}.{name}.parquet"
@@ -54,11 +53,11 @@ def check_table(href: str, objects: Objects) -> VerifiedTable:
             differences.append(f"{file} has {found['nbytes']:,} bytes, {said}")
         elif found != expected:
             differences.append(f"{file} holds other bytes than the receipt says")
-    return VerifiedTable(n_lines=receipt["lines"], n_images=len(columns[0]), differences=tuple(differences))
+    return VerifiedTable(n_lines=receipt["lines"], n_images=n_images, differences=tuple(differences))
 
 
-def _images(href: str, objects: Objects, *, table: str) -> tuple[dict[str, Any], list[list[Any]]]:
-    """Return the receipt, and the columns of the table of images but for the times."""
+def _images(href: str, objects: Objects, *, table: str) -> tuple[dict[str, Any], str, int]:
+    """Return the receipt, the digest of the table of images, and their number."""
     try:
         _, file = open_list_file(href, objects=objects, what="table of images")
     except RequestError as error:
@@ -70,17 +69,15 @@ def _images(href: str, objects: Objects, *, table: str) -> tuple[dict[str, Any],
         try:
             check_pages(file, field="images", check=no_deadline)
             schema, batches = parquet_batches(file, batch_size=_BATCH)
-            said = {key.decode(): text for key, text in schema.metadata.items()}
-            receipt = json.loads(said["pixel_gather"])
+            receipt = read_receipt(schema.metadata)
             names = [name for name in schema.names if name != "time"]
             columns: list[list[Any]] = [[] for _ in names]
             for batch in batches:
                 for name, values in zip(names, columns, strict=True):
                     values.extend(cast("list[Any]", batch.column(name).to_pylist()))
-            receipt["files"]["table"], receipt["images"], receipt["lines"]
+            return receipt, digest_of_images(columns), len(columns[0])
         except (ParquetError, RequestError, ValueError, LookupError, TypeError) as error:
             raise StoreError(f"{show_place(href)}: no receipt of a table is in it; {_INSTEAD}") from error
-    return receipt, columns
 
 
 def _digest(href: str, objects: Objects) -> dict[str, Any] | None:

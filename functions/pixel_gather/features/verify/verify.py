@@ -6,7 +6,7 @@ import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.features.verify.check_cube import Verified, check_cube
@@ -15,7 +15,7 @@ from pixel_gather.in_process.joined_places import holds_file, refuse_joined
 from pixel_gather.in_process.places import href_here, open_existing
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, key_in_folder
+from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, key_in_folder, read_result
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -80,12 +80,7 @@ def find_table(
         content = None
     if content is None:
         return f"{name}/{TABLE_KEY}" if holds_file(store, name, TABLE_KEY) else None
-    try:
-        result = msgspec.json.decode(content, type=_Result)
-    except msgspec.MsgspecError as error:
-        raise StoreError(
-            f"{name}: its {RESULT_KEY} is damaged ({error}); name the table's Parquet file"
-        ) from error
+    result = read_result(content, place=name, type=_Result)
     if result.kind == "ranking":
         raise RequestError(f"{name} is a ranking, which has no receipt to compare it with", field=field)
     return f"{name}/{key_in_folder(result.table)}"

@@ -1,6 +1,5 @@
 """Remove old versions of a table of a deployment: all but the last one and the one before it."""
 
-import json
 import os
 import re
 from typing import Final
@@ -11,11 +10,17 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather.tables.table_receipt import RESULT_KEY
+from pixel_gather.tables.table_receipt import RESULT_KEY, read_result
 
 _OF_VERSION: Final = re.compile(r"v(\d+)-[0-9a-f]+/[^/]+")
 _KEPT: Final = 2
 """Who reads the version before the last one, since before the last commit, is not disturbed."""
+
+
+class _Result(Struct, frozen=True):
+    """What is read of a ``result.json``. That of a ranking has no version."""
+
+    version: int | None = None
 
 
 class CompactedTable(Struct, frozen=True, kw_only=True):
@@ -41,17 +46,20 @@ def compact_table(
 
     Returns:
         What was removed; None if no such table is there.
+
+    Raises:
+        StoreError: The folder is missing, its ``result.json`` is damaged, or the store does not answer.
     """
-    store, _ = open_existing(place, stores, to_write=True)
-    return run(_compact(ObjectControlStore(store, "")))
+    store, name = open_existing(place, stores, to_write=True)
+    return run(_compact(ObjectControlStore(store, ""), name))
 
 
-async def _compact(files: ObjectControlStore) -> CompactedTable | None:
+async def _compact(files: ObjectControlStore, place: str) -> CompactedTable | None:
     content = await files.get(RESULT_KEY)
-    result = {} if content is None else json.loads(content)
-    if "version" not in result:
+    version = None if content is None else read_result(content, place=place, type=_Result).version
+    if version is None:
         return None
-    version, removed = int(result["version"]), set[str]()
+    removed = set[str]()
 
     def is_old(key: str) -> bool:
         found = _OF_VERSION.fullmatch(key)

@@ -54,7 +54,7 @@ def blame_file(what: str) -> Iterator[None]:
     """Turn errors of one of our own files into a `StoreError` that names it."""
     try:
         yield
-    except (ParquetError, ValueError, LookupError) as error:
+    except (ParquetError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise StoreError(f"{what} is damaged: {error}") from error
 
 
