@@ -1,6 +1,8 @@
 """Chips that are added to a cube of chips."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,8 +38,12 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results import row_coordinates
 from pixel_gather.features.gather.gathered import what_was_added
 from pixel_gather.features.rows.rows import rows_where
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import read_failed
 from support.command_line import run
 
+COLUMNS = {"href": ["red", "clouds"], "etag": ["", "now"]}
 FOUR_IN_A_TASK = Settings(draws_report=False, max_task_nbytes=4 * 3 * 24 * 40 * 2 * 2)
 
 
@@ -362,6 +368,38 @@ def test_chips_are_tried_again_with_their_mask(tmp_path: Path, which: str) -> No
     for same in ("red", "clouds", "status", "masked", "etag"):
         np.testing.assert_array_equal(one[same], other[same], err_msg=same)
     assert verify(tmp_path / "cube").is_same
+
+
+def test_chips_are_one_row_of_the_list_only_if_they_are_tried_alike(tmp_path: Path) -> None:
+    """Of one image, by the same sources, and with the same version of its mask."""
+    red, clouds = (image(tmp_path / f"{name}.tif", seed=at) for at, name in enumerate("ab"))
+    (tmp_path / "l.csv").write_text(
+        f"href,time,band\n{red},2024-01-01,red\n{clouds},2024-01-01,clouds", encoding="utf-8"
+    )
+    request = {
+        "sources": str(tmp_path / "l.csv"),
+        "bands": [1],
+        "windows": {"table": chips_at(tmp_path)[0], "size": SIZE},
+        "mask": {"band": "clouds", "drop": [1]},
+    }
+    gather(request, to=tmp_path / "cube", settings=FOUR_IN_A_TASK)
+    cube: Any = SimpleNamespace(cube=ZarrCube(*open_existing(tmp_path / "cube", None)))
+    told = {name: np.array([each] * N_CHIPS, object) for name, each in COLUMNS.items()}
+    told["status"] = np.array([[Status.MISSING, Status.OK]] * N_CHIPS)
+    told["href"][2, 0] = "other"
+    told["status"][3] = Status.UNMASKED, Status.MISSING
+    told["etag"][4, 1] = "later"
+    told["status"][6] = Status.OK, Status.MISSING
+
+    failed = asyncio.run(read_failed(cube, asked=request, **told))
+
+    tried = [failed.rows[at] for at in range(N_CHIPS)]
+    assert len({id(each) for each in tried}) == 5
+    assert tried[0] is tried[1] is tried[5]
+    assert [each and each.href for each in tried[2].sources] == ["other", None]
+    assert [each and each.href for each in tried[3].sources] == ["red", "clouds"]
+    assert [each and each.href for each in tried[6].sources] == [None, "clouds"]
+    assert [each.mask_etag for each in tried[2:6]] == ["now", None, "later", "now"]
 
 
 @pytest.mark.long

@@ -131,6 +131,9 @@ def test_a_row_without_its_mask_is_never_shown(tmp_path: Path) -> None:
         "its mask, scl, is missing: no such object",
         "the list names no source of its mask, scl",
     }
+    again = gather_undrawn(REQUEST | {"sources": {"rows": rows}, "output": {"append_to": tmp_path / "cube"}})
+    assert (again.n_retried, again.n_recovered) == (3, 0)
+    assert again.report.causes == gathered.report.causes
     assert verify(tmp_path / "cube").is_same
 
 

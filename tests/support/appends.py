@@ -190,9 +190,12 @@ class GrownPlace:
         return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)
 
 
-async def read_failed(grown: GrownPlace, **told: Any) -> FailedRows:
+async def read_failed(
+    grown: GrownPlace, *, asked: Mapping[str, Any] | None = None, **told: Any
+) -> FailedRows:
     """Return the failed rows of a cube. Some columns of its table are replaced, by row."""
-    request = parse_request({"sources": "l", "window": "centre", "output": {"append_to": "place"}})
+    asked = asked or {"sources": "l", "window": "centre"}
+    request = parse_request(dict(asked) | {"output": {"append_to": "place"}})
     base = await read_base(request, None, grown.cube, await grown.cube.found())
     assert base.template is not None
     failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=False)

@@ -205,7 +205,7 @@ class FailedRows:
         if not self.asks_for_all:
             wanted &= np.isin(status, tuple(PASSING)) & (n_tries < MOST_TRIES)
         if self.template.chips is not None:
-            wanted &= self._keep_chips(start, batch, wanted)
+            self._keep_chips(start, batch, wanted)
         for row in np.flatnonzero(wanted.any(axis=1)).tolist():
             sources = tuple(
                 Source(href=hrefs[row, at], band=slot.name, columns=self._claims(batch, row, at))
@@ -213,7 +213,7 @@ class FailedRows:
                 else None
                 for at, slot in enumerate(slots)
             )
-            mask, etag = self._mask_beside(sources, hrefs[row], status[row], etags[row])
+            mask, etag = self._mask_of(hrefs[row], status[row], etags[row])
             found = CubeRow(time_us=None, sources=sources, mask=mask, mask_etag=etag)
             if self.template.chips is not None:
                 found = self._alike.setdefault((tuple(hrefs[row]), tuple(wanted[row]), etag), found)
@@ -225,17 +225,16 @@ class FailedRows:
 
     def _keep_chips(
         self, start: int, batch: Mapping[str, "Values"], wanted: "np.ndarray[Any, np.dtype[np.bool_]]"
-    ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Keep the chips of the wanted rows. Return, for each row, whether its chip is known exactly."""
+    ) -> None:
+        """Keep the chips of the wanted rows. Rows whose chip is not known exactly are wanted no more."""
         axis, window = self.template.chips, self.template.slots[0].window
         assert axis is not None  # noqa: S101 # the caller's
         told = batch.get("chip_crs", np.full(len(batch["href"]), ""))  # earlier tables have none
-        is_exact: np.ndarray[Any, np.dtype[np.bool_]] = told[: len(wanted)] != ""
-        which = np.flatnonzero(is_exact & wanted.any(axis=1))
+        wanted[told[: len(wanted)] == ""] = False
+        which = np.flatnonzero(wanted.any(axis=1))
         if len(which):
             chips = ChipValues(axis, (window.width, window.height), batch, which=which)
             self._chips.append((start + which, chips))
-        return is_exact[:, None]
 
     def _chip_of(self, row: int) -> Chip | None:
         at = bisect(self._chips, row, key=lambda each: each[0][0]) - 1
@@ -253,43 +252,31 @@ class FailedRows:
             return
         names = [each.name for each in template.of_scenes.slots]
         n = min(len(batch["href"]), max(self.n_rows - start, 0))
-        n_failed = batch["sources_failed"].reshape(len(batch["href"]), -1).max(axis=1)
         for row, lines in enumerate(batch[CONTRIBUTORS][:n].tolist()):
             members, outcomes = scenes_from_lines(lines, names)
             known = [each for of_scene in outcomes for each in of_scene]
             failed = [each for each in known if each.status.is_failure]
             if not self.asks_for_all:
                 failed = [each for each in failed if each.status in PASSING and each.tries < MOST_TRIES]
-            if failed or (self.asks_for_all and n_failed[row]):
-                self.rows[start + row] = self._row_anew(batch, row, members, outcomes)
+            if failed:
+                self.rows[start + row] = self._row_anew(members, outcomes)
                 self._told[start + row] = {name: values[row : row + 1] for name, values in batch.items()}
-                self.n_tries[start + row] = max((each.tries for each in failed), default=1)
+                self.n_tries[start + row] = max(each.tries for each in failed)
             was_read = [each.cost for each in known if each.status is Status.OK]
             nbytes = np.array([(1, each.data_nbytes, each.header_nbytes) for each in was_read])
             self._sizes += nbytes.sum(axis=0) if was_read else 0
 
-    def _row_anew(
-        self,
-        batch: Mapping[str, "Values"],
-        row: int,
-        members: Sequence[CubeRow],
-        outcomes: Sequence[Sequence[Outcome]],
-    ) -> CubeRow:
+    def _row_anew(self, members: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> CubeRow:
         """Return a row with all of its scenes. What was read before has to be there in the same version."""
         etags = [
             tuple((each.etag or "") if each.status is Status.OK else None for each in of_scene)
             for of_scene in outcomes
         ]
         there = {each.band for scene in members for each in scene.sources if each is not None}
-        time_us = int(batch["time"][row]) if self.template.has_time else None
-        columns = {
-            each.name: column_value(batch[each.name][row].item(), each.dtype)
-            for each in self.template.columns
-        }
         return CubeRow(
-            time_us=time_us,
+            time_us=None,
             sources=tuple(
-                Source(href="", band=each.name, columns=columns) if each.name in there else None
+                Source(href="", band=each.name) if each.name in there else None
                 for each in self.template.slots
             ),
             members=tuple(
@@ -309,18 +296,14 @@ class FailedRows:
                 found[column.name] = column_value(value.item(), column.dtype)
         return found
 
-    def _mask_beside(
-        self,
-        sources: Sequence[Source | None],
-        hrefs: Sequence[str],
-        status: Sequence[int],
-        etags: Sequence[str],
+    def _mask_of(
+        self, hrefs: Sequence[str], status: Sequence[int], etags: Sequence[str]
     ) -> tuple[Source | None, str | None]:
-        """Return the source of a row's mask, and its version, where only others of the row are read again."""
+        """Return the source of a row's mask, and its version if it was read before."""
         if self.template.mask is None:
             return None, None
         slot = slot_of_mask(self.template.mask, self.template.measurements)
-        if sources[slot] is not None or not hrefs[slot]:
+        if not hrefs[slot]:
             return None, None
         source = Source(href=hrefs[slot], band=self.template.slots[slot].name)
         return source, (etags[slot] or None) if status[slot] == Status.OK else None

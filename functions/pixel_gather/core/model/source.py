@@ -83,9 +83,9 @@ class CubeRow(Struct, frozen=True, kw_only=True):
     """Whether it is read. It is not if its image is known not to hold its chip."""
 
     mask: Source | None = None
-    """Where other sources of the row are tried again: the source of the mask, which was read before.
+    """Where sources of the row are tried again: that of the mask, whether or not ``sources`` has it.
 
-    Its pixels are not stored again.
+    Its pixels are stored again only if ``sources`` has it.
     """
 
     mask_etag: str | None = None
@@ -104,7 +104,7 @@ class CubeRow(Struct, frozen=True, kw_only=True):
     """Of a row that is reduced anew: its outcomes as they are, packed. They stay if its pixels stay."""
 
     def sources_to_read(self, mask_slot: int | None) -> tuple[Source | None, ...]:
-        """Return the sources, with that of the mask where only others are stored again."""
+        """Return the sources, with that of the mask also where only others are stored again."""
         if self.mask is None or mask_slot is None:
             return self.sources
         return (*self.sources[:mask_slot], self.mask, *self.sources[mask_slot + 1 :])
