@@ -6,15 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 import xarray as xr
 import zarr
 from click.testing import CliRunner
 
-from pixel_gather import StoreError, gather, verify
+from pixel_gather import StoreError, StoreSettings, gather, verify
 from pixel_gather.core.results.own_checksum import with_checksum
 from pixel_gather_cli.main import command
+from support.counted_s3 import counted_s3
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -334,6 +336,31 @@ def test_receipt_whose_shards_do_not_fit_is_refused(cube: Path, change: dict[str
 
     with pytest.raises(StoreError, match="do not fit"):
         verify(cube)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("without_hedges")
+@pytest.mark.parametrize("key", ["band_1/c/0/0/0", "band_1/zarr.json"])
+def test_what_the_store_refuses_is_no_damage(cube: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Neither a shard nor, before the commit of an append, the metadata of an array."""
+    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    before = (cube / "zarr.json").read_bytes()
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}, "duplicates": "again"}
+    gather_undrawn(request | {"output": {"append_to": str(cube)}})
+    (cube / "zarr.json").write_bytes(before)
+    with counted_s3() as server:
+        client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
+        client.create_bucket(Bucket="cubes")
+        for path in (each for each in cube.rglob("*") if each.is_file()):
+            client.upload_file(str(path), "cubes", f"a.zarr/{path.relative_to(cube)}")
+        stores = StoreSettings(endpoint=server.endpoint)
+        found = verify("s3://cubes/a.zarr", stores=stores)
+        assert all("was begun and is not committed" in each for each in found.differences)
+        server.denied = f"a.zarr/{key}"
+
+        with pytest.raises(StoreError, match=r"s3://cubes/a\.zarr: the cube cannot be read: .*\(403\)"):
+            verify("s3://cubes/a.zarr", stores=stores)
 
 
 def test_place_without_a_cube_is_refused_and_not_made(tmp_path: Path) -> None:

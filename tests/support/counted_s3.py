@@ -43,8 +43,14 @@ class CountedS3:
     received_nbytes: int = 0
     """Bytes of all requests' bodies."""
 
+    denied: str | None = None
+    """End of the paths that are refused, as S3 refuses whoever may not read them."""
+
     def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
         """Answer one request by moto."""
+        if self.denied is not None and environment["PATH_INFO"].endswith(self.denied):
+            start("403 Forbidden", [])
+            return [b""]
         query = environment.get("QUERY_STRING", "")
         path = environment["PATH_INFO"] + (f"?{query}" if query else "")
         self.asked.append((environment["REQUEST_METHOD"], path))
