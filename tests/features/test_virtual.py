@@ -1,13 +1,16 @@
 """Virtual cubes: references to the tiles of files, from their headers alone."""
 
+import asyncio
 import io
 import itertools
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
+import icechunk
 import numpy as np
 import pytest
 import rasterio
@@ -15,6 +18,7 @@ import tifffile
 import xarray as xr
 from click.testing import CliRunner
 from rasterio.windows import Window
+from zarr.core.buffer import default_buffer_prototype
 
 from pixel_gather import (
     ArrayExistsError,
@@ -36,6 +40,7 @@ from pixel_gather import (
     verify,
 )
 from pixel_gather.core.results import row_coordinates
+from pixel_gather.io.cube.zarr_metadata import is_group_as_written
 from pixel_gather_cli.main import command
 from support.counted_s3 import CountedS3, counted_s3
 from support.images import write_image
@@ -330,6 +335,21 @@ def test_each_band_of_a_replaced_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"b\.tif") as gone:
             opened[band][1].load()
         assert "changed" not in str(gone.value)
+
+
+def test_the_group_does_not_repeat_the_metadata_of_its_arrays(tmp_path: Path) -> None:
+    """Icechunk has a list of its own. So each opening reads a group of some KB, whatever the arrays."""
+    place = tmp_path / "cube.icechunk"
+    make_virtual({"sources": [str(write(tmp_path / "a.tif", 1))], "window": {"pixels": WINDOW}}, to=place)
+
+    repository = icechunk.Repository.open(icechunk.local_filesystem_storage(str(place)))
+    store = repository.readonly_session("main").store
+    content = asyncio.run(store.get("zarr.json", default_buffer_prototype()))
+
+    assert content is not None
+    group = json.loads(content.to_bytes())
+    assert group.keys() == {"zarr_format", "node_type", "attributes"}
+    assert is_group_as_written(group)
 
 
 def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
