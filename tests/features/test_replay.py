@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from copy import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,17 @@ from pixel_gather import (
     StoreError,
     StoreSettings,
     gather,
+    make_plan,
     replay,
 )
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.find_drift import Version, find_drift
 from pixel_gather.core.results.own_checksum import with_checksum
+from pixel_gather.features.replay.read_sources_again import as_stored
+from pixel_gather.features.replay.replay import _listed_request
+from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather_cli.main import command
 from support.images import write_image
 from support.undrawn import gather_undrawn
@@ -422,6 +429,19 @@ def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> N
     assert replay(tmp_path / "cube.zarr").counts == expected
 
 
+def stored(cube: Path) -> StoredCube:
+    """Open a cube as replay does."""
+    store, place = open_existing(cube, None)
+    return StoredCube(store, place=place)
+
+
+def change_request(cube: Path, **changes: Any) -> None:
+    """Change the request in a cube's receipt."""
+    receipt = json.loads((cube / "receipt.json").read_text())
+    receipt["request"] |= changes
+    (cube / "receipt.json").write_text(json.dumps(with_checksum(receipt)))
+
+
 def test_files_with_more_bands_are_compared_by_the_cubes(tmp_path: Path) -> None:
     """The request names no band. Of its limits, the one of the window's size holds, and no price does."""
     file, pixels = named(tmp_path, 0), np.arange(64, dtype="uint16").reshape(8, 8)
@@ -430,13 +450,75 @@ def test_files_with_more_bands_are_compared_by_the_cubes(tmp_path: Path) -> None
     request = {"sources": [str(file)], "window": {"pixels": [0, 0, 1030, 1030]}, "limits": limits}
     gather_undrawn(request, to=tmp_path / "cube.zarr")
     write_image(file, np.stack([pixels, pixels]))
-    receipt = json.loads((tmp_path / "cube.zarr/receipt.json").read_text())
-    receipt["request"]["limits"] = limits | {"usd": 1e-12}
-    (tmp_path / "cube.zarr/receipt.json").write_text(json.dumps(with_checksum(receipt)))
+    change_request(tmp_path / "cube.zarr", limits=limits | {"usd": 1e-12})
 
     found = replay(tmp_path / "cube.zarr")
 
     assert (found.counts, found.remarks) == ({Drift.ETAG_CHANGED: 1}, [])
+
+
+@pytest.mark.parametrize("kind", ["stac", "catalog"])
+def test_a_band_of_an_asset_is_read_again_as_that_band(tmp_path: Path, kind: str) -> None:
+    """Its number is told by the search alone, be it of items or of an own catalog."""
+    pixels = np.arange(2 * 32 * 32, dtype="uint16").reshape(2, 32, 32)
+    visual = write_image(tmp_path / "visual.tif", pixels)
+    items = {"type": "FeatureCollection", "features": [item("s01", {"visual": str(visual)})]}
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    sources = {"stac": {"items": str(tmp_path / "items.json"), "assets": ["visual:2"]}}
+    gather_undrawn({"sources": sources, "window": {"pixels": [0, 0, 9, 9]}}, to=tmp_path / "cube.zarr")
+    change_request(tmp_path / "cube.zarr", sources={kind: sources["stac"]})
+
+    assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1}
+
+
+def test_sources_are_signed_as_they_were(cube: Path, tmp_path: Path) -> None:
+    """Else private files would count as gone."""
+    copy = Path(shutil.copytree(cube, tmp_path / "cube.zarr"))
+    sources = json.loads((copy / "receipt.json").read_text())["request"]["sources"]
+    change_request(copy, sources=sources | {"sign": "earthdata"})
+
+    signs = [_listed_request(stored(each)).sources.sign for each in (copy, cube)]
+
+    assert signs == ["earthdata", "none"]
+
+
+def planned_and_stored(folder: Path, values: str = "raw", **options: Any) -> tuple[CubePlan, StoredCube]:
+    """Return a plan of a file with two bands as it is now, and the cube of the file as it was."""
+    file, pixels = folder / "a.tif", np.arange(64, dtype="uint16").reshape(8, 8)
+    write_image(file, pixels, **options)
+    request = {"sources": [str(file)], "window": {"pixels": [0, 0, 8, 8]}, "values": values}
+    gather_undrawn(request, to=folder / "cube.zarr")
+    write_image(file, np.stack([pixels, pixels]), nodata=7)
+    return make_plan(request | {"bands": [1]}), stored(folder / "cube.zarr")
+
+
+def test_a_plan_with_other_bands_than_the_cube_is_refused(tmp_path: Path) -> None:
+    """The message names both."""
+    plan, cube = planned_and_stored(tmp_path)
+    both = replace(plan, measurements=(*plan.measurements, replace(plan.measurements[0], name="band_2")))
+
+    said = r"^the files now have 2 bands to read \(band_1, band_2\), the cube has band_1$"
+    with pytest.raises(ValueError, match=said):
+        as_stored(both, cube)
+
+
+@pytest.mark.parametrize("nodata", [5, None])
+def test_pixels_are_compared_by_the_nodata_of_the_cube(tmp_path: Path, nodata: int | None) -> None:
+    """Also if the files have another one now, and if the cube has none, but a fill value."""
+    plan, cube = planned_and_stored(tmp_path, nodata=nodata)
+
+    assert plan.measurements[0].nodata == 7
+    assert as_stored(plan, cube).measurements[0].nodata == nodata
+
+
+def test_harmonised_pixels_are_compared_by_the_scaling_of_the_cube(tmp_path: Path) -> None:
+    """Later rows may have had lower offsets, and the files may have others now. Others keep the plan's."""
+    plan, cube = planned_and_stored(tmp_path, "harmonised", scaling=(0.5, -3))
+    same = as_stored(plan, cube).measurements[0]
+    raw = as_stored(replace(plan, values="raw"), cube).measurements[0]
+
+    assert (plan.measurements[0].scale, plan.measurements[0].offset) == (raw.scale, raw.offset) == (1, 0)
+    assert (same.scale, same.offset) == (0.5, -3)
 
 
 def test_a_new_cube_of_another_dtype_is_not_compared(tmp_path: Path) -> None:
