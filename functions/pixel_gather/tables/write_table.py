@@ -73,9 +73,9 @@ def write_table(
     """Write the lines of all images, and the table of images.
 
     A feature without a line gets one that says why. An image that could not be read gets one without a
-    feature, unless its lines say so. The file is replaced when all of it is there. Features are in the order
-    of their ids. The receipt so far is metadata ``pixel_gather`` of the table; the table of images has all of
-    it. The base may lie at the same path.
+    feature. The file is replaced when all of it is there. Features are in the order of their ids. The receipt
+    so far is metadata ``pixel_gather`` of the table; the table of images has all of it. The base may lie at
+    the same path.
 
     Raises:
         StoreError: A file cannot be written.
@@ -174,9 +174,9 @@ class _Writer:
         self._times = np.array(
             [NO_TIME if each.time_us is None else each.time_us for each in records] or [NO_TIME]
         )
-        # Images that could not be read, and have no line of a feature, and when those with a time were taken.
-        self._failed = [at for at, each in enumerate(records) if each.status != "ok" and not each.n_lines]
-        self._unread_us = np.sort([each for each in self._times[self._failed] if each != NO_TIME])
+        # Images that could not be read, and when they were taken. `NO_TIME` is before all times.
+        self._failed = [at for at, each in enumerate(records) if each.status != "ok"]
+        self._unread_us = np.sort(self._times[self._failed])
         names = [each.name.lower() for each in LineStatus]
         self._codes = {int(each): index for index, each in enumerate(LineStatus)}
         self._statuses = Array(names, DataType.utf8())
@@ -188,7 +188,7 @@ class _Writer:
         # Lines of the table that grows. Their reasons are added to those of the new images.
         self._base, self._base_pieces = NO_LINES, dict[int, Lines]()
         if base is not None:
-            at = {each.number: index for index, each in enumerate(records) if each.number < 0}
+            at = {each.number: index for index, each in enumerate(records)}
             self._base_pieces = base.pieces(parts.path / "base.pieces", at=at)
             self._base = base.lines(
                 parts.path / "base", features.ids, at=at, reasons=reasons, pieces=self._base_pieces
