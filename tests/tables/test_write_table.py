@@ -1,9 +1,10 @@
 """The table as it is written from parts: which line comes where, in which row group, and what is left."""
 
+import io
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -151,9 +152,8 @@ def test_row_groups_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     table, pieces = tmp_path / "t.parquet", np.zeros(5, piece_dtype(1))
     pieces["feature"], pieces["whole"], pieces["v0"] = range(5), -1, range(5)
     image = measured(0, {n: n for n in range(5)}, n_pieces=5)
-    own = Table.from_pydict(
-        {"id": Array(list("abcde"), DataType.utf8()), "name": Array(list("fghij"), DataType.utf8())}
-    )
+    columns = {"id": "abcde", "name": "fghij", "geometry": "klmno"}
+    own = Table.from_pydict({name: Array(list(texts), DataType.utf8()) for name, texts in columns.items()})
     features = features_of(5, columns=own)
     features.xs[3] = np.nan
     monkeypatch.setattr(writer, "_LINES_IN_GROUP", 2)
@@ -165,10 +165,13 @@ def test_row_groups_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         file = pq.ParquetFile(path)
         assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [2, 2, 1]
         assert file.read()[column].to_pylist() == list(range(5))
-    found = pq.read_table(side_path(table, "features")).to_pylist()
-    assert [(row["id"], row["name"], row["geometry"] is None) for row in found] == [
+    found = pq.read_table(side_path(table, "features"))
+    assert found.column_names == ["id", "name", "geometry"]
+    assert [(row["id"], row["name"], row["geometry"] is None) for row in found.to_pylist()] == [
         (n, name, n == 3) for n, name in enumerate("fghij")
     ]
+    geometry = json.loads(found.schema.metadata[b"geo"])["columns"]["geometry"]
+    assert geometry == {"encoding": "WKB", "geometry_types": []}  # degrees, as no CRS is said
 
 
 def test_a_line_without_an_image_or_a_feature_has_no_time_of_it(tmp_path: Path) -> None:
@@ -212,3 +215,28 @@ def test_a_table_that_cannot_be_written_leaves_nothing_half(tmp_path: Path) -> N
         made(table, [Measured(image.record, image.lines, pieces)], features_of(1))
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [".t.images.parquet.new", "parts"]
+
+
+def test_a_write_that_fails_is_told_although_those_after_it_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full for a moment: the table has a hole."""
+    opened, n_writes = Path.open, 0
+
+    class Full(io.BytesIO):
+        def write(self, content: Any) -> int:
+            nonlocal n_writes
+            n_writes += 1
+            if n_writes == 2:
+                raise OSError(28, "No space left on device")
+            return super().write(content)
+
+    def open_full(self: Path, mode: str = "r", *args: Any, **options: Any) -> IO[Any]:
+        return Full() if self.name == ".t.parquet.new" else opened(self, mode, *args, **options)
+
+    monkeypatch.setattr(Path, "open", open_full)
+    values = dict(enumerate(np.random.default_rng(0).random(30_000)))  # more than is buffered
+    with pytest.raises(StoreError, match=r"t\.parquet cannot be written: No space left on device"):
+        made(tmp_path / "t.parquet", [measured(0, values)], features_of(len(values)))
+
+    assert n_writes == 2  # nothing is written behind the hole
