@@ -51,6 +51,9 @@ _MOST_KEPT_CELLS: Final = 12_000_000
 _CHORD: Final = 0.1
 """Pixels by which an edge may be off, where it is straight in another CRS."""
 
+_MOST_PIECES: Final = 65_536
+"""Of an edge. Only one that reaches where a CRS has no end, as beside the other pole, would take more."""
+
 _POLYGONS: Final = (3, 6)
 """shapely's type ids of polygons and multipolygons."""
 
@@ -360,12 +363,13 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float) -> Floats:
     same = index[1:] == index[:-1]
     ends = project(at)
     middles = project(((at[1:] + at[:-1]) / 2)[same])
-    off = np.hypot(*(((ends[1:] + ends[:-1]) / 2)[same] - middles).T)
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        off = np.hypot(*(((ends[1:] + ends[:-1]) / 2)[same] - middles).T)
     long = np.hypot(*(at[1:] - at[:-1])[same].T)
     worst, longest = np.zeros(len(shapes)), np.zeros(len(shapes))
     np.maximum.at(worst, index[1:][same], np.where(np.isfinite(off), off, 0))
     np.maximum.at(longest, index[1:][same], long)
-    pieces = np.ceil(np.sqrt(worst / (_CHORD * pixel)))
+    pieces = np.minimum(np.ceil(np.sqrt(worst / (_CHORD * pixel))), _MOST_PIECES)
     return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf)
 
 
