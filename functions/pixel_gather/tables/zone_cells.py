@@ -115,8 +115,8 @@ def check_zones(features: Features) -> Features:
         kinds, wrong = shapely.get_type_id(shapes), problems[part]
         has_none = shapely.is_missing(shapes) | shapely.is_empty(shapes)
         is_area = np.isin(kinds, _POLYGONS) | (kinds == 7)  # noqa: PLR2004 # a collection
+        wrong[features.is_empty[part]] = LineStatus.EMPTY
         wrong[~has_none & ~is_area] = LineStatus.NO_AREA
-        wrong[features.is_empty[part] & ~(~has_none & ~is_area)] = LineStatus.EMPTY
         shapes[wrong != 0] = None
         # Make polygons of invalid ones and of collections.
         is_invalid = ~shapely.is_valid(shapes) & (wrong == 0)
