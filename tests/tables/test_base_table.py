@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.verify.verify import verify_table
@@ -19,7 +19,7 @@ from pixel_gather.tables.base_table import MOST_TRIES, BaseTable
 from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.image_work import encoded_row, failed_record, key_of
 from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
-from pixel_gather.tables.table_receipt import side_path
+from pixel_gather.tables.table_receipt import side_path, staged_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 
 N_FEATURES = 4
@@ -254,3 +254,110 @@ def test_a_table_that_was_changed_is_not_appended_to(tmp_path: Path) -> None:
     table.unlink()
     with pytest.raises(StoreError, match="there is no such table"):
         BaseTable.open_(table)
+
+
+def record_of(image: int, reading: Reading, **changes: Any) -> ImageRecord:
+    """Return the record of an image in a table."""
+    return replace(measured(image - 10, image, reading, tries=1)[0], **changes)
+
+
+def base_of(*records: ImageRecord, **request: Any) -> BaseTable:
+    """Return a table of some images that was made by a request."""
+    return BaseTable(
+        path=Path("t.parquet"),
+        receipt={"request": {"kind": "points"} | request, "features": "f"},
+        records=records,
+    )
+
+
+WHOLE, TORN, FAILED = Reading(0, frozenset(range(N_FEATURES))), Reading(0, frozenset({1})), Reading(0, None)
+
+
+def test_only_what_a_table_lacks_is_read() -> None:
+    """Each image once, whether the list names it twice, or not at all any more."""
+    base = base_of(*(record_of(n, reading) for n, reading in enumerate((WHOLE, TORN, FAILED))))
+
+    assert list(base.to_read(map(row_of, (0, 4, 2, 4, 2)))) == [row_of(n) for n in (4, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "is_replaced"),
+    [
+        (TORN, TORN, False),
+        (TORN, WHOLE, True),
+        (WHOLE, TORN, False),
+        (FAILED, FAILED, False),
+        (FAILED, TORN, True),
+        (TORN, FAILED, False),
+        (WHOLE, Reading(1, WHOLE.features), False),
+        (TORN, Reading(1, WHOLE.features), True),
+        (TORN, Reading(1, frozenset({1, 2})), False),
+        (Reading(0, frozenset()), Reading(1, TORN.features), True),
+    ],
+)
+def test_an_image_is_replaced_by_one_of_which_more_was_read(
+    there: Reading, new: Reading, *, is_replaced: bool
+) -> None:
+    """Values of two versions of a file are not mixed, and none is taken away."""
+    old, now = record_of(1, there), record_of(1, new, number=0)
+    base = base_of(old)
+
+    assert base.merge_records([now]) == [now if is_replaced else old]
+    assert base.gains([now]) == is_replaced
+
+
+@pytest.mark.parametrize(
+    ("request_of_table", "request_", "says"),
+    [
+        ({}, {"merge": False}, None),
+        ({}, {"merge": True}, "the table was made with another value of merge: give the same"),
+        (
+            {"kind": "zones", "by": "b1"},
+            {"by": "b2"},
+            "the table is one of zones, and not of points: make another",
+        ),
+        (
+            {"columns": ["b1"], "values": ["b1"], "by": "b1"},
+            {"columns": ["b2"], "values": ["b2"], "by": "b2"},
+            "the table was made with another value of by: give the same",
+        ),
+        ({"columns": ["b1"]}, {"columns": ["b2"]}, "the table was made with another value of columns: give"),
+        ({"by": "b1", "tolerance_us": 1}, {"by": "b2"}, "made with other values of by and tolerance: give"),
+    ],
+)
+def test_an_append_of_another_request_is_refused(
+    request_of_table: dict[str, Any], request_: dict[str, Any], says: str | None
+) -> None:
+    """The message names what was asked for, not what follows from it. Older tables do not say `merge`."""
+    base, about = base_of(**request_of_table), {"request": {"kind": "points"} | request_, "features": "f"}
+    if says is None:
+        base.check(about, FEATURES)
+        return
+    with pytest.raises(RequestError, match=f"^append_to: .*{says}"):
+        base.check(about, FEATURES)
+
+
+@pytest.mark.parametrize("changes", [{"key": "another"}, {"scene": "another"}])
+def test_a_table_with_an_image_twice_is_not_appended_to(changes: dict[str, str]) -> None:
+    """Lines tell the scene, the list tells the file."""
+    base = base_of(record_of(1, WHOLE), record_of(1, WHOLE, **changes))
+
+    with pytest.raises(RequestError, match="the table has an image twice"):
+        base.check(base.receipt, FEATURES)
+
+
+def test_an_image_that_two_tries_have_read_is_whole(tmp_path: Path) -> None:
+    """The table of images has no row of it to read again. Half a file of a killed append does not matter."""
+    table, rng = tmp_path / "t.parquet", random.Random(3)  # noqa: S311 # no secret
+    for features in (frozenset({0, 1}), frozenset({2, 3})):
+        append = Append(table, [3], rng)
+        append.read = {3: Reading(0, features)}
+        append.commit(tmp_path / "parts")
+        images = pq.read_table(side_path(table, "images"))
+        staged_path(table).write_bytes(b"half")
+    check(table, {3: WHOLE})
+
+    assert (images["unread"].to_pylist(), images["row"].to_pylist()) == ([0], [None])
+    pq.write_table(images.drop(["acquisition", "place", "pieces"]), side_path(table, "images"))
+    (record,) = BaseTable.of_images(table).records  # of an older version
+    assert (record.number, record.acquisition, record.place, record.n_pieces) == (-1, "", (), 0)
