@@ -240,3 +240,38 @@ def test_a_write_that_fails_is_told_although_those_after_it_do_not(
         made(tmp_path / "t.parquet", [measured(0, values)], features_of(len(values)))
 
     assert n_writes == 2  # nothing is written behind the hole
+
+
+def test_a_zone_that_is_too_large_to_be_merged_keeps_its_line(tmp_path: Path) -> None:
+    """Its pieces make no other line in a table that grows."""
+    table, pieces = tmp_path / "t.parquet", np.zeros(2, piece_dtype(1))
+    pieces["feature"], pieces["whole"] = [0, 1], -1
+    image = measured(0, {0: 1.0, 1: 2.0}, n_pieces=2)
+    made(table, [Measured(image.record, image.lines, pieces)], features_of(2))
+
+    made(table, [measured(1, {0: 3.0})], features_of(2), base=BaseTable.open_(table))
+
+    assert pq.read_table(table)["b1"].to_pylist() == [1, 3, 2]
+    assert pq.read_table(side_path(table, "pieces"))["whole"].to_pylist() == [-1, -1]
+
+
+def test_two_tries_of_an_image_fill_each_others_gaps(tmp_path: Path) -> None:
+    """What both have read is that of the second, once: its line, and its pieces."""
+    table, base = tmp_path / "t.parquet", None
+    for unread, value in ((2, 10.0), (1, 20.0)):
+        image = measured(
+            0, {n: value + n for n in range(3)}, n_unread=1, n_pieces=2, row="{}", reasons=("torn",)
+        )
+        image.lines["reason"][unread], image.lines["v0"][unread] = 0, np.nan
+        pieces = np.zeros(2, piece_dtype(1))
+        pieces["feature"], pieces["whole"], pieces["v0"] = [n for n in range(3) if n != unread], -1, value
+        made(table, [Measured(image.record, image.lines, pieces)], features_of(3), base=base)
+        base = BaseTable.open_(table)
+
+    found, pieces_there = pq.read_table(table), pq.read_table(side_path(table, "pieces"))
+    assert found["b1"].to_pylist() == [20, 11, 22]
+    assert found["reason"].to_pylist() == [None] * 3
+    assert pieces_there["feature"].to_pylist() == [0, 1, 2]
+    assert pieces_there["v0"].to_pylist() == [20, 10, 20]
+    assert base is not None
+    assert [(each.n_unread, each.n_pieces, each.row) for each in base.records] == [(0, 3, None)]

@@ -299,9 +299,8 @@ def _complete_image(
     pieces = parts.pieces(record.number) if record.n_pieces else NO_LINES
     if read_pieces is not None:
         more = read_pieces[np.isin(read_pieces["feature"], unread)]
-        # The line of such a zone is made of its pieces, if they may be merged.
-        is_made = np.isin(lines["feature"], more["feature"][more["whole"] >= 0])
-        lines["reason"][is_made] = -1
+        # The line of such a zone is made of its pieces, or it was there.
+        lines["reason"][np.isin(lines["feature"], more["feature"])] = -1
         pieces = np.concatenate([pieces, more]) if record.n_pieces else more  # unread features have none
         pieces = pieces[np.argsort(pieces["feature"], kind="stable")]
     n_unread = int((lines["reason"] >= 0).sum())
