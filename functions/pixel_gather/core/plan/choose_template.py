@@ -316,7 +316,7 @@ def _lowest_scaling(sample: Sample, band: int) -> tuple[float, float]:
         for source, opened in zip(sample.sources, sample.opened, strict=True)
         if not isinstance(opened, SourceError) and band <= opened.header.n_bands
     ]
-    usable = [(each.scale, each.offset) for each in said if each.scale and isfinite(each.scale + each.offset)]
+    usable = [(each.scale, each.offset) for each in said if each.scale]
     if not usable:
         return NO_SCALING
     scale = Counter(scale for scale, _ in usable).most_common(1)[0][0]

@@ -1,0 +1,199 @@
+"""What a sample of headers decides of one slot: its template, its work, and what is said of its values."""
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.core.errors import NoOverviewError, RequestError, SourceError
+from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
+from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.status import Status
+from pixel_gather.core.model.window import Transform, Window
+from pixel_gather.core.plan.choose_template import draft_slot, open_sample
+from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.draft import Draft
+from pixel_gather.core.request.request import parse_request
+from support.fakes import UTM, FakeImage, FakeOpened, FakeProjector, FakeReader, FakeTable, table_of
+from support.plans import planned
+
+SIDE = 48
+PIXELS = np.zeros((2, SIDE, SIDE), "uint16")
+NBYTES = PIXELS.nbytes + 512
+"""Of a file."""
+
+ALL = {"pixels": [0, 0, SIDE, SIDE]}
+BOX = [UTM.c, UTM.f - 480, UTM.c + 480, UTM.f]
+RED = "red"
+CLASSES = BandMeaning(classes=(BandClass(value=1, name="water", colour=None),))
+
+
+def like(**header: Any) -> FakeImage:
+    """Return an image with another header."""
+    return FakeImage(pixels=PIXELS, header=header)
+
+
+def drafted(*images: FakeImage, table: FakeTable | None = None, **request: Any) -> Draft:
+    """Return what is decided of these images: of a plain list, or of the band red of a table."""
+    hrefs = [f"s3://b/{n}" for n in range(len(images))]
+    given = parse_request({"sources": "list.csv", "window": ALL} | request)
+    name = None if table is None else RED
+    of_all: Any = table or table_of(*hrefs)
+    reader = FakeReader(dict(zip(hrefs, images, strict=True)))
+    sample = asyncio.run(open_sample(name, given, table=of_all, reader=reader))
+    return draft_slot(
+        sample,
+        given,
+        given.rule(),
+        table=of_all,
+        projector=FakeProjector(),
+        wants_same_grid=False,
+        grid=None,
+    )
+
+
+def table_of_red(n: int, **more: Any) -> FakeTable:
+    """Return a table of images of one band."""
+    rows = [CubeRow(time_us=None, sources=(Source(href=f"s3://b/{at}", band=RED),)) for at in range(n)]
+    return FakeTable(tuple(rows), bands=(RED,), **more)
+
+
+def planned_of(*images: FakeImage, **request: Any) -> CubePlan:
+    """Plan a gather of a list of images."""
+    hrefs = [f"s3://b/{n}" for n in range(len(images))]
+    return planned(FakeReader(dict(zip(hrefs, images, strict=True))), table_of(*hrefs), **request)
+
+
+def warped(*images: FakeImage, width: float, resampling: str = "nearest", **more: Any) -> CubePlan:
+    """Plan a gather of all that the images show, on a grid in another CRS."""
+    return planned_of(
+        *images,
+        window={"bbox": BOX, "crs": "EPSG:32633"},
+        nodata=0,
+        grid={"resolution": width, "crs": "EPSG:32633", "resampling": resampling},
+        **more,
+    )
+
+
+def test_the_overview_is_to_blame_if_no_source_has_it() -> None:
+    """But not if one of them is missing."""
+    no_overview, missing = (
+        FakeImage(pixels=PIXELS, open_error=kind("no", href="s3://b/0", status=status))
+        for kind, status in ((NoOverviewError, Status.UNSUPPORTED), (SourceError, Status.MISSING))
+    )
+    for images, field in (((no_overview, no_overview), "overview"), ((no_overview, missing), "sources")):
+        with pytest.raises(RequestError, match="none of the 2 sources that were tried") as caught:
+            drafted(*images)
+        assert caught.value.field == field
+
+
+def test_the_work_is_that_of_the_window_on_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One image has all of it, one a third of its columns, and one nothing."""
+    windows: list[Window] = []
+    monkeypatch.setattr(FakeOpened, "known_nbytes", lambda _, window, __: windows.append(window))
+    images = [like(), like(transform=UTM.shifted(32, 0)), like(transform=UTM.shifted(9000, 0))]
+
+    draft = drafted(*images, window={"bbox": BOX, "crs": "source"})
+
+    assert draft.mean_nbytes == pytest.approx(NBYTES * (1 + 1 / 3 + 0) / 3)
+    assert [(each.width, each.height) for each in windows] == [(SIDE, SIDE), (16, SIDE)]
+
+
+def test_a_table_says_what_a_band_means_that_it_names() -> None:
+    """Not what several bands of its files mean."""
+    table = table_of_red(1, band_meanings={RED: BandMeaning(unit="m")})
+
+    assert drafted(like(), table=table).claimed.unit == "m"
+    assert drafted(like(), table=table, bands=[1, 2]).claimed.unit == ""
+    assert drafted(like()).claimed.unit == ""
+
+
+def test_a_unit_is_that_of_all_images() -> None:
+    """Of the bands that are read."""
+    metres, feet = (like(meanings=(BandMeaning(unit=unit), BandMeaning(unit="K"))) for unit in ("m", "ft"))
+
+    assert drafted(metres, metres).has_one_unit
+    assert not drafted(metres, feet).has_one_unit
+    assert drafted(metres, feet, bands=[2]).has_one_unit
+
+
+@pytest.mark.parametrize(("values", "n_warnings"), [("raw", 1), ("scaled", 0), ("harmonised", 0)])
+def test_a_claimed_scale_is_told_where_it_is_not_applied(values: str, n_warnings: int) -> None:
+    """The cube keeps stored values, and says that a catalog has another scale."""
+    source = Source(href="s3://b/0", band=RED, columns={"scale_claimed": 0.5})
+    table = FakeTable((CubeRow(time_us=None, sources=(source,)),), bands=(RED,))
+
+    draft = drafted(FakeImage(pixels=PIXELS[:1]), table=table, values=values)
+
+    assert sum("claims another scale than the file's" in said for said in draft.warnings) == n_warnings
+
+
+def test_what_is_no_scale_or_no_offset_does_not_count() -> None:
+    """A scale of 0 would make all values the same, and an offset without end none."""
+    scales = [(0.0, 5.0), (0.0, 5.0), (2.0, 7.0), (2.0, -math.inf), (2.0, 3.0)]
+    images = [like(scales=(scale,) * 2, offsets=(offset,) * 2) for scale, offset in scales]
+
+    assert drafted(*images, values="harmonised").scalings == ((2.0, 3.0),) * 2
+
+
+def test_the_finest_source_decides_how_pixels_get_onto_the_grid() -> None:
+    """So there is room for as many of them as any source has."""
+    fine = Transform(5, 0, UTM.c, 0, -5, UTM.f)
+    images = [like(), like(transform=fine), like()]
+
+    box = [UTM.c, UTM.f - 200, UTM.c + 200, UTM.f]
+    blocks = planned_of(*images, window={"bbox": box, "crs": "source"}, grid={"resolution": 10})
+    warps = warped(*images, width=20)
+
+    assert list(blocks.steps.values()) == ["average of 2 x 2 pixels"]
+    (slot,) = warps.slots
+    assert slot.own is not None
+    assert slot.own.transform == fine
+    assert [grid.transform for grid in warps.sampled_grids] == [UTM, fine]
+
+
+def test_what_a_warp_reads_are_pixels_of_the_source() -> None:
+    """A grid with larger pixels takes as many bytes of it, and a mean of bad sums is refused on any grid."""
+    coarse = {"window": {"bbox": BOX, "crs": "source"}, "grid": {"resolution": 40}}
+    plans = [*(warped(like(), width=width) for width in (10, 40)), planned_of(like(), **coarse)]
+
+    assert [plan.estimate.fetched_nbytes for plan in plans] == [512 + NBYTES] * 3
+    large = FakeImage(pixels=PIXELS.astype("int64"))
+    with pytest.raises(RequestError, match=r"pixels of int64 have no exact mean; write nearest$"):
+        warped(large, width=10, resampling="bilinear")
+
+
+@pytest.mark.parametrize(
+    ("header", "overview", "says"),
+    [
+        ({"overviews": ((24, 24), (12, 12))}, None, "or a number from 0, the largest; it has 2"),
+        ({}, None, "or a number from 0, the largest; its files may have some"),
+        ({}, "auto", "No overview fits: its files have none, or all are coarser than the grid"),
+        ({"meanings": (CLASSES,) * 2}, "auto", "No overview fits that keeps its values, which are classes"),
+    ],
+)
+def test_a_grid_that_takes_few_pixels_says_what_would_read_less(
+    header: dict[str, Any], overview: str | None, says: str
+) -> None:
+    """What the files have, or why it does not fit."""
+    (said,) = warped(like(**header), width=80, overview=overview).warnings
+
+    assert said.startswith("nearest takes few of the pixels: they are 7.3 times as fine as those of the grid")
+    assert said.endswith(says)
+
+
+def test_a_source_in_a_crs_that_proj_does_not_know_is_told() -> None:
+    """The others are warped. If there is no other, the grid is to blame, or the window."""
+    projector = FakeProjector(unknown=frozenset({"EPSG:9"}))
+    nowhere, far = like(crs="EPSG:9"), like(transform=UTM.shifted(9000, 0))
+    missing = FakeImage(pixels=PIXELS, open_error=SourceError("no", href="s3://b/2", status=Status.MISSING))
+
+    said = warped(like(), nowhere, missing, width=10, projector=projector).warnings
+
+    assert any("1 of 3 sampled" in each and "no way to EPSG:9" in each for each in said), said
+    for image, field in ((nowhere, "grid"), (far, "window")):
+        with pytest.raises(RequestError) as caught:
+            warped(image, width=10, projector=projector)
+        assert caught.value.field == field
