@@ -27,7 +27,7 @@ from pixel_gather.tables.table_receipt import Written, side_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 
 DAY_US = 86_400_000_000
-GONE = {"status": "missing", "reason": "gone"}
+GONE: dict[str, Any] = {"status": "missing", "reason": "gone"}
 
 
 def features_of(n: int, **more: Any) -> Features:
