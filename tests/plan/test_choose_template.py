@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from copy import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window
-from pixel_gather.core.plan.choose_template import draft_slot, open_sample
+from pixel_gather.core.plan.choose_template import choose_levels, draft_slot, open_sample
+from pixel_gather.core.plan.common_grid import CommonGrid
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.request.request import parse_request
@@ -25,6 +27,7 @@ NBYTES = PIXELS.nbytes + 512
 """Of a file."""
 
 ALL = {"pixels": [0, 0, SIDE, SIDE]}
+COARSE = Transform(20, 0, UTM.c, 0, -20, UTM.f)
 BOX = [UTM.c, UTM.f - 480, UTM.c + 480, UTM.f]
 RED = "red"
 CLASSES = BandMeaning(classes=(BandClass(value=1, name="water", colour=None),))
@@ -197,3 +200,50 @@ def test_a_source_in_a_crs_that_proj_does_not_know_is_told() -> None:
         with pytest.raises(RequestError) as caught:
             warped(image, width=10, projector=projector)
         assert caught.value.field == field
+
+
+def test_a_sample_is_seen_at_the_overview_that_fits_unless_it_has_a_mask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mean of classes is no class. What cannot be looked up stays in its place as an error."""
+
+    class Level(FakeOpened):
+        async def overviews(self) -> list[FakeOpened]:
+            if self.header.href.endswith("1"):
+                raise SourceError("torn", href=self.header.href, status=Status.CORRUPT)
+            half = replace(self.header, width=SIDE // 2, height=SIDE // 2, transform=COARSE)
+            return [replace(self, header=half)]
+
+    monkeypatch.setattr("support.fakes.FakeOpened", Level)
+    table, request = table_of_red(3), parse_request({"sources": "list.csv", "window": ALL})
+    reader = FakeReader({f"s3://b/{n}": like() for n in range(3)})
+    sample = asyncio.run(open_sample(RED, request, table=table, reader=reader))
+    grid = CommonGrid(resolution=20, resampling={RED: "average"})
+
+    fitting, of_mask = (
+        asyncio.run(choose_levels(sample, grid, mask=mask, projector=FakeProjector()))
+        for mask in ("scl", RED)
+    )
+
+    assert (fitting.levels, [header.width for header in fitting.headers]) == ((0, 0), [SIDE // 2] * 2)
+    assert [isinstance(each, SourceError) for each in fitting.opened] == [False, True, False]
+    assert (of_mask.levels, of_mask.opened) == ((None,) * 3, sample.opened)
+
+
+def test_the_overview_of_a_slot_is_that_of_most_sources() -> None:
+    """The first one may have others."""
+    table, request = table_of_red(3), parse_request({"sources": "list.csv", "window": ALL})
+    reader = FakeReader({f"s3://b/{n}": like() for n in range(3)})
+    sample = asyncio.run(open_sample(RED, request, table=table, reader=reader))
+
+    draft = draft_slot(
+        replace(sample, levels=(0, 1, 1)),
+        request,
+        request.rule(),
+        table=table,
+        projector=FakeProjector(),
+        wants_same_grid=False,
+        grid=None,
+    )
+
+    assert draft.slot.overview == 1
