@@ -451,11 +451,11 @@ def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
     gather_member(tmp_path / "a.zarr", n_rows=2, folder=tmp_path)
     join([tmp_path / "a.zarr"], to=tmp_path / "joined")
 
-    with pytest.raises(RequestError, match=r"^place: a virtual cube .* open it by open_virtual"):
+    with pytest.raises(RequestError, match=r"^cube: a virtual cube .* open it by open_virtual"):
         open_joined(tmp_path / "virtual")
     with pytest.raises(RequestError, match=r"^cube: a virtual cube .* open it by open_virtual"):
         rows_where(tmp_path / "virtual", "status == 0")
-    with pytest.raises(RequestError, match=r"^place: joined cubes .* open them by open_joined"):
+    with pytest.raises(RequestError, match=r"^cube: joined cubes .* open them by open_joined"):
         open_virtual(tmp_path / "joined")
 
 
@@ -472,7 +472,7 @@ def test_what_needs_one_plain_cube_says_so(tmp_path: Path) -> None:
         with pytest.raises(RequestError, match=f"^cube: {said}exported: open it by open_virtual"):
             export(place, to=tmp_path / "rows.csv")
         with pytest.raises(
-            RequestError, match=f"^place: {said}verified: .* A virtual cube has only references"
+            RequestError, match=f"^cube: {said}verified: .* A virtual cube has only references"
         ):
             verify(place)
         with pytest.raises(RequestError, match=f"{said}replayed: make a virtual cube again from its list"):
