@@ -247,3 +247,16 @@ def test_the_overview_of_a_slot_is_that_of_most_sources() -> None:
     )
 
     assert draft.slot.overview == 1
+
+
+@pytest.mark.parametrize(("mask", "is_mixed"), [(None, True), ("scl", True), (RED, False)])
+def test_scenes_of_another_scale_are_not_reduced_with_the_others(mask: str | None, *, is_mixed: bool) -> None:
+    """A mask is no part of any statistic, so it loses none of its sources."""
+    more: dict[str, Any] = {} if mask is None else {"mask": {"band": mask, "drop": [3]}}
+    images = [like(), like(), like(scales=(2.0, 2.0))]
+
+    draft = drafted(
+        *images, table=table_of_red(3), bands=[1], reduce={"by": "day", "statistic": "mean"}, **more
+    )
+
+    assert any("raw pixels are not mixed" in said for said in draft.warnings) == is_mixed

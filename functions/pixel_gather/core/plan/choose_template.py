@@ -198,7 +198,7 @@ def draft_slot(
     windows = [warp.window for warp in warps] or _windows_on(headers, steps, slot, rule, projector)
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
-    apart = [each for each in unfit if each.status is Status.UNLIKE] if not warps else []
+    apart = [each for each in unfit if each.status is Status.UNLIKE]
     is_mask = request.mask is not None and request.mask.band == name
     reduced_by = None if request.reduce is None or is_mask else request.reduce.statistic
     return Draft(
