@@ -201,7 +201,8 @@ def test_a_row_is_made_anew_while_a_source_of_it_may_come_back() -> None:
         return found
 
     def n_tries(**changes: Any) -> dict[int, int]:
-        return asyncio.run(read_failed(grown, **{CONTRIBUTORS: column(**changes)})).n_tries
+        told: dict[str, Any] = {CONTRIBUTORS: column(**changes)}
+        return asyncio.run(read_failed(grown, **told)).n_tries
 
     assert n_tries() == {0: 1}
     assert n_tries(tries=MOST_TRIES - 1) == {0: MOST_TRIES - 1}

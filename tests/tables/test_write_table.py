@@ -58,8 +58,11 @@ def made(
     for image in images:
         parts.write(*image)
     form = LineForm(columns=["b1"], tolerance_us=tolerance_us)
-    about = {"request": {"columns": ["b1"]}, "features": "f", "appends": 0}
-    written = write_table(path, parts, features, form, about=about, features_digest={}, base=base)
+    request = {"columns": ["b1"], "values": ["b1"]}
+    about = {"request": request, "features": "f", "n_features": 1, "n_images": 1, "appends": 0}
+    written = write_table(
+        path, parts, features, form, about=about, features_digest={"nbytes": 0, "xxh3": ""}, base=base
+    )
     parts.remove()
     return written
 
