@@ -392,7 +392,11 @@ def test_a_defect_that_is_put_back_is_found(defect: PutBack, monkeypatch: pytest
 def test_the_script_says_what_it_takes(arguments: list[str]) -> None:
     """No traceback for a missing or a misspelled word."""
     ended = subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-m", "faults.simulate", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "faults.simulate", *arguments],
+        cwd=_TESTS,  # so it is found
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert ended.returncode == 2
