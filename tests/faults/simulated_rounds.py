@@ -25,6 +25,7 @@ import xxhash
 from faults.simulated_images import N_IMAGES, href_of, number_of, rows_of
 from faults.storm import BrokenPromiseError, Storm, StormyControl, at_once, first_of
 from handlers.deployment.settings import Settings
+from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import BusyError, SourceError, StoreError
 from pixel_gather.tables.map_tasks import MapTask
 from support.fakes import FakeControl, FakeTable
@@ -191,6 +192,8 @@ class SimulatedDeployment:
     settings: Settings = _SETTINGS
     objects: Any = None
     limiter: Any = None
+
+    find_result = Deployment.find_result
 
     @property
     def results(self) -> StormyBucket:

@@ -12,7 +12,6 @@ from pixel_gather.core.plan.manifest import manifest_key
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.tables.map_round import MapRound
 from pixel_gather.tables.map_tasks import RoundState, missing_tasks, round_files
-from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _LATE_S: Final = 840
 """Longest time of a second try."""
@@ -20,8 +19,8 @@ _LATE_S: Final = 840
 
 async def find_complete(deployment: Deployment, name: str) -> dict[str, Any] | None:
     """Return the verdict on a table that is complete, or None."""
-    content = await deployment.results.below(name).get(RESULT_KEY)
-    return None if content is None else {"verdict": "complete", "result": json.loads(content)}
+    found = await deployment.find_result(name)
+    return None if found is None else {"verdict": "complete", "result": found[0]}
 
 
 async def run_round(

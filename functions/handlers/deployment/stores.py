@@ -1,6 +1,5 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
-import json
 from collections.abc import Coroutine
 from copy import replace
 from datetime import UTC, datetime
@@ -115,13 +114,24 @@ class Deployment:
         """Return the store of a table's control files."""
         return ObjectControlStore(self._control, f"tables/{name}/", may_list=may_list)
 
+    async def find_result(self, name: str) -> tuple[dict[str, Any], str] | None:
+        """Return the result of a table, and its entity tag; None if there is no table of this name.
+
+        Raises:
+            StoreError: The result is damaged.
+        """
+        from pixel_gather.tables.table_receipt import RESULT_KEY, read_result  # noqa: PLC0415 # for tables alone
+
+        if (found := await self.results.below(name).get_with_etag(RESULT_KEY)) is None:
+            return None
+        content, etag = found
+        return read_result(content, place=self.settings.table_href(name), type=dict[str, Any]), etag
+
     async def ranking_answer(self, name: str) -> bytes | None:
         """Return the answer of a large ranking, which lies beside its table; None if somebody removed it."""
-        from pixel_gather.tables.table_receipt import RESULT_KEY  # noqa: PLC0415 # for rankings alone
-
-        if (result := await self.results.below(name).get(RESULT_KEY)) is None:
+        if (found := await self.find_result(name)) is None:
             return None
-        table = json.loads(result)["table"].removeprefix(self.settings.table_href(name))
+        table = found[0]["table"].removeprefix(self.settings.table_href(name))
         return await self.results.get(f"{name}{table.rpartition('/')[0]}/answer.json")
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ it twice for one tick: both start the same execution.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping
 from copy import replace
 from typing import Any, Final
@@ -21,7 +20,6 @@ from pixel_gather.core.schedule import Schedule, tick_us_of
 from pixel_gather.core.time_range import parse_period
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.cube.last_row import CubeState, cube_state
-from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick will look for the same scenes"
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"
@@ -80,8 +78,8 @@ class Ticker(Struct, frozen=True):
 
     async def _last_of_table(self, name: str) -> int | None:
         """Return the time of a table's last image; None if there is none."""
-        result = await self.deployment.results.below(name).get(RESULT_KEY)
-        last = None if result is None else json.loads(result)["last"]
+        found = await self.deployment.find_result(name)
+        last = None if found is None else found[0]["last"]
         return None if last is None else parse_period(last).start_us
 
 

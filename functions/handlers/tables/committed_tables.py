@@ -53,8 +53,8 @@ class CommittedTables(Struct, frozen=True):
 
     async def find(self, name: str) -> Committed | None:
         """Return the last version of a table; None if there is none."""
-        found = await self.deployment.results.below(name).get_with_etag(RESULT_KEY)
-        return None if found is None else Committed(result=json.loads(found[0]), etag=found[1])
+        found = await self.deployment.find_result(name)
+        return None if found is None else Committed(result=found[0], etag=found[1])
 
     async def check_there(self, result: Mapping[str, Any], *, job: str) -> None:
         """Raise an error if the files that a job wrote were removed.

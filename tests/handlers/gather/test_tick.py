@@ -263,3 +263,19 @@ def test_ticks_of_a_table_start_executions_of_tables(
     assert all({**each, "sources": None} == {**request, "sources": None} for each in started)
     assert (third["execution"], "is running" in third["why"]) == (None, True)
     assert tick.ticker.tables.state_machine_arn.endswith("-tables")
+
+
+@pytest.mark.parametrize("content", ['{"last": ', "3"])
+def test_a_tick_names_a_table_of_a_damaged_result(tick: ModuleType, s3: Any, content: str) -> None:
+    """Nothing is started."""
+    request = {
+        "zones": "s3://sources/fields.geojson",
+        "sources": {"stac": {"items": "s3://sources/items.json", "datetime": "2026-05/.."}},
+        "by": "ndvi",
+        "append_to": "ndvi",
+    }
+    schedule = Schedule(name="fields", every="rate(1 day)", request=request, overlap_days=3)
+    s3.put_object(Bucket="cubes", Key="out/tables/zones-ndvi/result.json", Body=content)
+
+    with pytest.raises(StoreError, match=r"^s3://cubes/out/tables/zones-ndvi: its result\.json is damaged"):
+        told(tick, "2026-06-05T12:00:00Z", schedule)

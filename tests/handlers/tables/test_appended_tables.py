@@ -178,6 +178,20 @@ def test_an_append_counts_the_tries_of_images_of_which_none_can_be_opened(servic
     assert {each["result"]["failed"] for each in made} == {1}
 
 
+def test_an_append_to_a_table_with_a_damaged_result_is_refused(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It writes nothing over it. The log names the table."""
+    service.made(appending(service, 0))
+    result = {"Bucket": "cubes", "Key": "out/tables/points-grows/result.json"}
+    service.machine.s3.put_object(**result, Body='{"version": ')
+    code, problem = service.do("POST", "/tables", appending(service, 1))
+
+    assert (code, problem["type"].rpartition(":")[2]) == (503, "store_error")
+    assert "s3://cubes/out/tables/points-grows: its result.json is damaged" in caplog.text
+    assert service.machine.s3.get_object(**result)["Body"].read() == b'{"version": '
+
+
 def test_a_commit_that_comes_second_begins_anew(service: Service, tmp_path: Path) -> None:
     """Another append is committed between its look and its PUT."""
     from handlers.tables.committed_tables import CommittedTables  # noqa: PLC0415 # it needs the environment
