@@ -31,7 +31,7 @@ from pixel_gather.core.process_usage import peak_rss_mib
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.header_cache import put_headers
+from pixel_gather.engine.header_cache import put_headers, take_headers
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.step_files import load_plan, load_tasks, read_rows, sidecar_key
 from pixel_gather.io.crs import RasterioProjector
@@ -150,7 +150,7 @@ def commit(folder: Path) -> int:
             result = _result(task, cube_plan)
             for row in result.rows:
                 row[0].packed_header = packed_header
-            await put_headers(task, await read_rows(task, control), result.rows, control)
+            await put_headers(task, take_headers(await read_rows(task, control), result.rows), control)
             etags = [_cube(folder).store.put(key, b"")["e_tag"] or "" for key in task.object_keys(cube_plan)]
             await control.put(sidecar_key(task.index, etags[0]), msgspec.msgpack.encode(result))
         return len(tasks)

@@ -307,7 +307,11 @@ def test_rows_without_a_source_have_nothing_known() -> None:
     task, row = task_of(), CubeRow(time_us=None, sources=(None,))
     control = FakeControl()
 
-    asyncio.run(header_cache.put_headers(task, [row], [[Outcome(status=Status.ABSENT)]], control))
+    asyncio.run(
+        header_cache.put_headers(
+            task, header_cache.take_headers([row], [[Outcome(status=Status.ABSENT)]]), control
+        )
+    )
 
     assert control.files == {}
     assert asyncio.run(header_cache.load_packed_headers(task, control)) == ()
@@ -323,9 +327,8 @@ def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
             source = Source(href=names[task.row_start])
             packed = b"long" if task.index % 4 in (1, 2) else b"x"
             outcome = Outcome(status=Status.OK, packed_header=None if task.index in (6, 7) else packed)
-            await header_cache.put_headers(
-                task, [CubeRow(time_us=None, sources=(source,))], [[outcome]], control
-            )
+            rows = [CubeRow(time_us=None, sources=(source,))]
+            await header_cache.put_headers(task, header_cache.take_headers(rows, [[outcome]]), control)
         return [part async for part in header_cache.read_gathered_headers(tasks, control)]
 
     parts = asyncio.run(run())
@@ -342,7 +345,7 @@ def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: in
     outcomes = [[Outcome(status=Status.OK, packed_header=each)] for each in packed]
 
     async def run() -> list[list[tuple[str, bytes]]]:
-        await header_cache.put_headers(task, rows, outcomes, control)
+        await header_cache.put_headers(task, header_cache.take_headers(rows, outcomes), control)
         return [part async for part in header_cache.read_gathered_headers([task], control)]
 
     (part,) = asyncio.run(run())

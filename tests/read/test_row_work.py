@@ -18,7 +18,7 @@ def test_work_on_a_group_starts_when_all_of_its_sources_are_there() -> None:
         done.append((start, [[each.reason for each in row] for row in rows]))
 
     async def read() -> None:
-        async with RowWork(5, n_slots=2, step=2, work=work) as rows:
+        async with RowWork(n_slots=2, stops=[2, 4, 5], work=work) as rows:
             for row, slot in ((2, 0), (0, 1), (3, 1), (4, 0), (3, 0), (4, 1), (2, 1), (1, 0), (1, 1)):
                 rows.note(row, slot, Outcome(status=Status.OK, reason=f"{row} {slot}"))
             await asyncio.sleep(0)
@@ -48,7 +48,7 @@ def test_work_ends_with_its_shard() -> None:
             events.append(f"{start} ended")
 
     async def read(*, fails: bool) -> None:
-        async with RowWork(2, n_slots=1, step=1, work=work) as rows:
+        async with RowWork(n_slots=1, stops=[1, 2], work=work) as rows:
             rows.note(0, 0, Outcome(status=Status.OK))
             rows.note(1, 0, Outcome(status=Status.OK))
             await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def test_work_has_ended_when_the_shard_has() -> None:
             ended.append(start)
 
     async def read() -> None:
-        async with RowWork(1, n_slots=1, step=1, work=work) as rows:
+        async with RowWork(n_slots=1, stops=[1], work=work) as rows:
             rows.note(0, 0, Outcome(status=Status.OK))
             await asyncio.sleep(0)
         assert ended == [0]

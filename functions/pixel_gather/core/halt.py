@@ -2,8 +2,9 @@
 
 The first one is set when the deployment's budget of the month is spent, or when somebody halts the
 deployment. While it holds, no new gather and no new table of points, zones or a ranking begins. It is one
-small object beside the register of `pixel_gather.core.share_workers`. It holds until the month is over. This
-module imports no JSON library but Python's own, so that it can be in the package of every Lambda function.
+small object beside the register of `pixel_gather.core.share_workers`. It holds until the month is over, or
+until somebody resumes the deployment. This module imports no JSON library but Python's own, so that it can be
+in the package of every Lambda function.
 """
 
 import json
@@ -25,7 +26,7 @@ def halt_content(now: datetime, limited: Mapping[str, int], *, by_hand: bool = F
 
     Args:
         now: The time.
-        limited: How many workers each gather or table had that was limited, by its name.
+        limited: How many workers each gather or table had before the halt lowered the number, by its name.
         by_hand: Whether somebody has halted the deployment. If not, its budget is spent.
     """
     months = now.year * 12 + now.month  # those before the next one
@@ -35,7 +36,10 @@ def halt_content(now: datetime, limited: Mapping[str, int], *, by_hand: bool = F
 
 
 def workers_before(marker: bytes | None) -> dict[str, int]:
-    """Return the workers of what was limited, by name; nothing if there is no marker that can be read."""
+    """Return how many workers each gather or table had before the halt, by its name.
+
+    Nothing if there is no marker that can be read.
+    """
     try:
         return {} if marker is None else dict(json.loads(marker)["limited"])
     except (ValueError, KeyError, TypeError):

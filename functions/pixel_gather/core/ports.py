@@ -46,8 +46,8 @@ class OpenedSource(Protocol):
         Args:
             wanted: An array for each window. Its shape is (band, y, x), its dtype that of the header. Each of
                 its bands is contiguous, in C order. Pixels that lie on the raster are overwritten. Others
-                keep their value. A window is in pixels of the header's grid. At least a part of it lies on
-                the raster.
+                keep their value. A window is in pixels of the header's grid. If none of them lies on the
+                raster, only the version of a packed header is verified.
             bands: Which bands, from 1, in the order of the arrays.
             masked: Pixels that GDAL's masks of these bands hide keep their value, too. The masks are the
                 source's own mask, alpha, or nodata. Pixels that hold nodata exactly may be written.

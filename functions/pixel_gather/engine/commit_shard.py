@@ -125,7 +125,7 @@ class EarlyLook:
         return self._looking.__await__()
 
     async def __aenter__(self) -> Self:
-        """Take part in the reading of a shard."""
+        """Return itself."""
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:

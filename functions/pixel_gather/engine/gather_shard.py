@@ -1,6 +1,6 @@
 """The second step of a gather: write the pixels of one shard, and a sidecar file with its results.
 
-A finish gives up a shard that no worker has written.
+The finish calls `give_up_shard` for a shard that no worker has written. It is committed as lost.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from pixel_gather.engine.header_cache import (
     PackedHeaders,
     load_packed_headers,
     put_headers,
+    take_headers,
 )
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import both, read_committed, read_rows
@@ -147,19 +148,17 @@ async def gather_shard(
 
     # Where do the pixels go? Rows are measured and compressed while others are still read.
     with ExitStack() as borrowed:
-        arrays = borrowed.enter_context(buffers.borrow(task, len(scenes)))
-        values = borrowed.enter_context(buffers.borrowed_values(task, arrays))
-        of_cube = borrowed.enter_context(buffers.borrowed_rows(task, values))
-        pixels: list[Pixels | BandTiles] = [band for slot in of_cube for band in slot]
+        read = borrowed.enter_context(buffers.borrow(task, len(scenes)))
+        values = borrowed.enter_context(buffers.borrowed_values(task, read))
+        stored = borrowed.enter_context(buffers.borrowed_rows(task, values))
+        pixels: list[Pixels | BandTiles] = [band for slot in stored for band in slot]
         keys = task.object_keys(plan)
         places = [_places(task, plan, rows, each.slot) for each in plan.measurements]
         encoders = _encoders_of(task, plan, context.cube, pixels, places)
         step = -(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0]
-        filling = ShardFilling(plan, rows, scenes, (arrays, values, of_cube), step=step)
+        filling = ShardFilling(plan, rows, scenes, (read, values, stored), step=step)
         work = RowWork(
-            len(scenes),
             n_slots=len(plan.of_scenes.slots),
-            step=step,
             stops=filling.stops,
             work=partial(_fill_and_encode, filling, encoders),
         )
@@ -179,10 +178,10 @@ async def gather_shard(
         # Read all windows. A source that fails costs its own row.
         started = time.perf_counter()
         async with looking, work:
-            reading = (
+            of_scenes = await (
                 read_shard(
                     scenes,
-                    arrays,
+                    read,
                     plan=plan.of_scenes,
                     task=task,
                     sources=context.sources,
@@ -193,7 +192,7 @@ async def gather_shard(
                 if plan.chips is None
                 else read_chips(
                     rows,
-                    [each for each in arrays if not isinstance(each, StoredTiles)],
+                    [each for each in read if not isinstance(each, StoredTiles)],
                     plan=plan,
                     task=task,
                     sources=context.sources,
@@ -201,32 +200,33 @@ async def gather_shard(
                     read_until=read_until,
                 )
             )
-            of_scenes = await reading
-            read = time.perf_counter()
+            read_at = time.perf_counter()
             await work.ended()
         # Encoders look at places when the shard is stored. Rows that stay as they are have none.
         for of_measurement in places:
             for at in filling.kept:
                 of_measurement[at] = None
+        # The finish writes the index of headers, so they are no part of the result.
+        headers = take_headers(scenes, of_scenes)
         outcomes = of_scenes if plan.reduction is None else filling.outcomes
         # The pictures of a cube are those of its first gather.
         pictures = _take_pictures(pixels, outcomes, plan=plan, task=task) if plan.append.is_first else []
-        measured = time.perf_counter()
+        measured_at = time.perf_counter()
         reads_on = False
         compressed = [nbytes for each in encoders if (nbytes := each.nbytes) is not None]
         if len(compressed) == len(encoders):
-            borrowed.close()
+            borrowed.close()  # all is compressed: the next shard may have the buffers
             reads_on = on_read(sum(compressed))
 
         # Store and commit, unless another worker has done so meanwhile.
-        def result_of(stored: Sequence[StoredShard]) -> ShardResult:
+        def result_of(written: Sequence[StoredShard]) -> ShardResult:
             return ShardResult(
                 index=task.index,
                 rows=outcomes,
-                read_s=read - started,
-                measure_s=measured - read,
-                write_s=time.perf_counter() - measured,
-                stored_nbytes=sum(each.nbytes for each in stored),
+                read_s=read_at - started,
+                measure_s=measured_at - read_at,
+                write_s=time.perf_counter() - measured_at,
+                stored_nbytes=sum(each.nbytes for each in written),
                 peak_rss_mib=peak_rss_mib(),
                 machine=machine(),
                 pictures=pictures,
@@ -245,9 +245,8 @@ async def gather_shard(
             result_of=result_of,
             first_look=looking,
         )
-        # first: it takes the packed headers out of the outcomes
-        headers = asyncio.ensure_future(put_headers(task, scenes, of_scenes, context.control))
-        (result, is_new), _ = await both(committing, headers)
+        putting = asyncio.ensure_future(put_headers(task, headers, context.control))
+        (result, is_new), _ = await both(committing, putting)
         for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
             encoder.close()
     return FilledShard(result=result, is_new=is_new)

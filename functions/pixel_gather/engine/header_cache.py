@@ -5,7 +5,7 @@ control files of their own.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -64,13 +64,11 @@ async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedH
         return ()
 
 
-async def put_headers(
-    task: ShardTask,
-    rows: Sequence[CubeRow],
-    outcomes: Sequence[Sequence[Outcome]],
-    control: ControlStore,
-) -> None:
-    """Move the packed headers out of a task's outcomes into a file for the finish."""
+def take_headers(rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, bytes]:
+    """Take the packed headers out of a task's outcomes, and return them by the source's href.
+
+    There are only as many as a finish can hold.
+    """
     found: dict[str, bytes] = {}
     left = _MAX_SHARD_NBYTES
     for row, row_outcomes in zip(rows, outcomes, strict=True):
@@ -79,8 +77,13 @@ async def put_headers(
             if source is not None and packed_header is not None and len(packed_header) <= left:
                 found[source.href] = packed_header
                 left -= len(packed_header)
-    if found:
-        await control.put(_key(task), msgspec.msgpack.encode(list(found.items())))
+    return found
+
+
+async def put_headers(task: ShardTask, headers: Mapping[str, bytes], control: ControlStore) -> None:
+    """Write the packed headers of a task's sources for the finish; nothing if there are none."""
+    if headers:
+        await control.put(_key(task), msgspec.msgpack.encode(list(headers.items())))
 
 
 async def read_gathered_headers(

@@ -21,6 +21,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 
 type Lines = np.ndarray[Any, np.dtype[np.void]]
+"""A structured array whose type is `line_dtype` or `piece_dtype`."""
 
 NO_LINES: Final[Lines] = np.zeros(0, np.uint8).view(np.void)
 """Of an image that could not be read."""
@@ -74,8 +75,8 @@ def line_dtype(columns: Sequence[str]) -> np.dtype[np.void]:
 def piece_dtype(n_values: int) -> np.dtype[np.void]:
     """Return the type of a piece: one cell of a zone of which an image shows a part.
 
-    ``col`` and ``row`` count from the origin of the CRS. ``whole`` is the size of the zone in cells; below 0,
-    the zone is too large, and its line is never merged.
+    ``col`` and ``row`` count from the origin of the CRS. ``whole`` is the size of the zone in cells;
+    negative if the zone is too large to be merged.
     """
     fields = [("feature", "<i8"), ("col", "<i4"), ("row", "<i4"), ("coverage", "<f4"), ("is_kept", "?")]
     return np.dtype([*fields, ("whole", "<f8"), *((f"v{number}", "<f8") for number in range(n_values))])
@@ -87,7 +88,7 @@ def piece_columns(pieces: Lines) -> tuple[str, ...]:
 
 
 def n_piece_values(columns: Sequence[str]) -> int:
-    """Return how many values pieces have, from the names of their fields or columns."""
+    """Return how many of these fields or columns of pieces hold values."""
     return len(set(columns) - {"image", *piece_columns(np.zeros(0, piece_dtype(0)))})
 
 
@@ -106,7 +107,7 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
     """Why it could not be read."""
 
     reasons: tuple[str, ...] = ()
-    """What the lines say."""
+    """Texts that the field ``reason`` of its lines counts into, from 0."""
 
     key: str = ""
     """Of its files: equal for the same image in another list."""

@@ -160,8 +160,8 @@ class ShardResult:
     """Peak memory of the worker's process so far."""
 
     measure_s: float = 0.0
-    """Wall time between reading and writing: statistics, digests and compression of the last rows,
-    quicklooks, and the check whether another worker has committed the shard."""
+    """Wall time between reading and writing: statistics, digests and compression of the last rows, and
+    quicklooks."""
 
     machine: str = ""
     """Description of the worker's machine, in words."""

@@ -20,7 +20,7 @@ class ShardTask(Struct, frozen=True, kw_only=True):
 
     row_start: int
     row_stop: int
-    """Rows [row_start, row_stop) of the cube. None if the task only tries rows ``again``."""
+    """Rows [row_start, row_stop) of the cube. They are empty if the task only tries rows ``again``."""
 
     y_start: int
     y_stop: int

@@ -81,7 +81,7 @@ class ShardBuffers:
 
     @contextmanager
     def borrowed_values(self, task: ShardTask, read: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
-        """Lend what the pixels that were read become: arrays like those of `borrowed`.
+        """Lend what the pixels that were read become: arrays like those of `borrow`.
 
         Where they stay what they are, the arrays are those that were read into.
         """
@@ -455,8 +455,10 @@ async def _read_source(
             opened = await sources.reader.open_(
                 source.href, overview=plan.level, cost=cost, packed_header=packed_header
             )
-            outcome.packed_header = packed_header if opened.from_packed_header else None
-            if plan.overview == "auto":
+            outcome.packed_header = (
+                packed_header if opened.from_packed_header else None
+            )  # also after a failure
+            if plan.overview == "auto":  # never with a packed header: that is of one overview
                 opened = await view.at_level(opened)
 
             # Read the window. A packed header is verified by that: a stale one is read anew, with the window.
@@ -467,7 +469,7 @@ async def _read_source(
             else:
                 if opened.from_packed_header:
                     etag = opened.header.etag
-                    # without the cached header's values
+                    # Begin anew: nothing that the cached header said may be told.
                     outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
                     opened = await sources.reader.open_(source.href, overview=plan.level, cost=cost)
                     is_stale = opened.header.etag != etag
@@ -528,7 +530,7 @@ async def _fill(
     if part.warp is not None:
         await _fill_warped(opened, out, part.warp, view, outcome)
         return
-    # Read the part that lies on the raster. If there is none, a packed header has still to be verified.
+    # Read the part that lies on the raster. If there is none, one byte is read: it verifies a packed header.
     clipped = view.prepare(out, part.raster, window, outcome)
     if clipped is None and not opened.from_packed_header:
         return

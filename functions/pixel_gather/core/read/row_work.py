@@ -19,21 +19,16 @@ class RowWork:
     the cores.
     """
 
-    def __init__(
-        self, n_rows: int, *, n_slots: int, step: int, work: Work, stops: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, *, n_slots: int, stops: Sequence[int], work: Work) -> None:
         """Start with no row read.
 
         Args:
-            n_rows: Rows of the task.
             n_slots: Sources of each row.
-            step: Rows of a group.
+            stops: Where each group of rows ends. The last one is the number of rows.
             work: Done once for each group.
-            stops: Where each group ends, if groups differ in size; ``step`` is not used then.
         """
-        stops = [*range(step, n_rows, step), n_rows] if stops is None else stops
         self._starts = [0, *stops]
-        self._outcomes: list[list[Outcome | None]] = [[None] * n_slots for _ in range(n_rows)]
+        self._outcomes: list[list[Outcome | None]] = [[None] * n_slots for _ in range(stops[-1])]
         self._missing = [(stop - start) * n_slots for start, stop in pairwise(self._starts)]
         """For each group, how many sources have not been read."""
 
@@ -51,7 +46,7 @@ class RowWork:
             self._started.append(asyncio.ensure_future(self._work(start, rows)))
 
     async def __aenter__(self) -> Self:
-        """Take part in a shard."""
+        """Return itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -480,6 +480,6 @@ class OpenedGeoTiff:
 
 
 def _arrays(ifd: Ifd, layout: TileLayout, n_tiles: int) -> None:
-    """Look up all offsets and byte counts, so that `TiffFile.parsed` fetches those that are missing."""
+    """Look up all offsets and byte counts, so that `TiffFile.parse` fetches those that are missing."""
     ifd.array(layout.offsets_tag, 0, n_tiles)
     ifd.array(layout.counts_tag, 0, n_tiles)

@@ -177,9 +177,9 @@ class _Tiles(NamedTuple):
     object_nbytes: int
 
     def span(self, tile: int) -> tuple[int, int]:
-        """Return the bytes [start, stop) of a tile, counted from the first one of the plane.
+        """Return the bytes [start, stop) of the file that hold a tile.
 
-        A sparse tile has neither an offset nor a byte count.
+        ``tile`` counts from the first tile of the plane. A sparse tile has neither an offset nor a byte count.
 
         Raises:
             UnsupportedError: They are impossible.
