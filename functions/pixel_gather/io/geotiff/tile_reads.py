@@ -179,7 +179,7 @@ class _Tiles(NamedTuple):
     def span(self, tile: int) -> tuple[int, int]:
         """Return the bytes [start, stop) of the file that hold a tile.
 
-        ``tile`` counts from the first tile of the plane. A sparse tile has neither an offset nor a byte count.
+        ``tile`` counts from the first one of the plane. A sparse tile has neither an offset nor a byte count.
 
         Raises:
             UnsupportedError: They are impossible.
