@@ -108,9 +108,9 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         """
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost, packed_header=packed_header)
-        except UnsupportedError as left:
-            return await self._fall_back.open_(href, overview=overview, cost=cost, head=left.head)
-        return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
+        except UnsupportedError as left_to_gdal:
+            return await self._fall_back.open_(href, overview=overview, cost=cost, head=left_to_gdal.head)
+        return _SourceWithFallBack(opened, self._fall_back, overview=overview, cost=cost)
 
     async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
         """Return a packed header, which opens the source again without reading its header.
@@ -124,8 +124,8 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost)
             await opened.fetch_all_tiles()
-        except UnsupportedError as left:
-            await self._fall_back.open_(href, overview=overview, cost=cost, head=left.head)
+        except UnsupportedError as left_to_gdal:
+            await self._fall_back.open_(href, overview=overview, cost=cost, head=left_to_gdal.head)
             return None
         return opened.packed_header
 
@@ -160,7 +160,7 @@ class _GdalWhenNeeded:
             await self._reader.aclose()
 
 
-class _FastSource:
+class _SourceWithFallBack:
     """A source that the fast path opened. GDAL may still have to read its windows."""
 
     def __init__(self, opened: FastSource, fall_back: FallBack, *, overview: int | None, cost: Cost) -> None:
@@ -190,7 +190,7 @@ class _FastSource:
         except UnsupportedError:
             return await (await self._open_by_gdal()).overviews()
         return tuple(
-            _FastSource(each, self._fall_back, overview=index, cost=self._cost)
+            _SourceWithFallBack(each, self._fall_back, overview=index, cost=self._cost)
             for index, each in enumerate(found)
         )
 
@@ -227,20 +227,26 @@ class _FastSource:
         part_nbytes: int | None = None,
     ) -> None:
         """Fill arrays with the pixels of windows, as ``ports.OpenedSource`` promises."""
-        try:
+        with self._staleness():
             try:
                 await self._opened.read_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
-            except UnsupportedError as left:
-                try:
-                    opened = await self._open_by_gdal()
-                    await opened.read_into(wanted, bands, masked=masked)
-                except SourceError as error:
-                    if isinstance(left, DamagedTileError) and error.status is Status.UNSUPPORTED:
-                        raise self._damaged_source() from left
-                    raise
+            except UnsupportedError as left_to_gdal:
+                await self._read_by_gdal(wanted, bands, masked=masked, left_to_gdal=left_to_gdal)
+
+    async def _read_by_gdal(
+        self,
+        wanted: Sequence[tuple[np.ndarray[Any, Any], Window]],
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        left_to_gdal: UnsupportedError,
+    ) -> None:
+        try:
+            opened = await self._open_by_gdal()
+            await opened.read_into(wanted, bands, masked=masked)
         except SourceError as error:
-            if self.from_packed_header and error.status in _MAY_BE_STALE:
-                raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
+            if isinstance(left_to_gdal, DamagedTileError) and error.status is Status.UNSUPPORTED:
+                raise self._damaged_source() from left_to_gdal
             raise
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
@@ -256,12 +262,18 @@ class _FastSource:
     @contextmanager
     def _no_fall_back(self) -> Iterator[None]:
         """Turn what the fast path cannot do into a SourceError: GDAL has no stored tiles either."""
-        try:
+        with self._staleness():
             try:
                 yield
             except UnsupportedError as error:
                 reason = f"its tiles cannot be kept as they are: {error}"
                 raise SourceError(reason, href=self.header.href, status=Status.UNSUPPORTED) from error
+
+    @contextmanager
+    def _staleness(self) -> Iterator[None]:
+        """Blame a packed header for what may come of it: a stale one may look damaged or unsupported."""
+        try:
+            yield
         except SourceError as error:
             if self.from_packed_header and error.status in _MAY_BE_STALE:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
