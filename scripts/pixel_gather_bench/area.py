@@ -131,19 +131,11 @@ def serving(answer: Callable[[str], bytes]) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""
 
-    with running(Handler) as port:
-        yield port
-
-
-@contextmanager
-def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Serve on loopback by a handler of requests; gives the port."""
-
     class Server(ThreadingHTTPServer):
         request_queue_size = 1024
         daemon_threads = True
 
-    with Server(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:

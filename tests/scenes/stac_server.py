@@ -1,13 +1,13 @@
 """A web server on loopback that answers what a test tells it."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from support import local_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +26,10 @@ class Answer:
     """What the server sends back."""
 
     body: Any = None
+    """Bytes, an iterator of bytes whose number is not told, or anything else as JSON."""
+
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-
-    def content(self) -> Iterator[bytes]:
-        """Yield the body's bytes: those of an iterator one after another, without knowing how many."""
-        if isinstance(self.body, bytes):
-            yield self.body
-        elif isinstance(self.body, Iterator):
-            yield from self.body
-        else:
-            yield json.dumps(self.body).encode()
 
 
 @dataclass
@@ -52,44 +45,23 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
     """Serve on 127.0.0.1 while the context lasts."""
     asked: list[Asked] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            split = urlsplit(self.path)
-            content = self.rfile.read(int(self.headers.get("content-length") or 0))
-            request = Asked(
-                method=self.command,
-                path=split.path,
-                parameters=dict(parse_qsl(split.query)),
-                body=json.loads(content) if content else None,
-                headers={name.lower(): value for name, value in self.headers.items()},
-            )
-            asked.append(request)
-            given = answer(request)
-            self.send_response(given.status)
-            for name, value in given.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            try:
-                for part in given.content():
-                    self.wfile.write(part)
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # the client had enough
+    def script(request: local_server.Asked) -> local_server.Answer:
+        url = urlsplit(request.path)
+        each = Asked(
+            method=request.method,
+            path=url.path,
+            parameters=dict(parse_qsl(url.query)),
+            body=json.loads(request.body) if request.body else None,
+            headers={name.lower(): value for name, value in request.headers.items()},
+        )
+        asked.append(each)
+        given = answer(each)
+        is_json = not isinstance(given.body, bytes | Iterator)
+        body = json.dumps(given.body).encode() if is_json else given.body
+        return local_server.Answer(status=given.status, body=body, headers=given.headers)
 
-        do_GET = do_POST = _answer  # noqa: N815 # the names that the server calls
-
-        def log_message(self, *_arguments: Any) -> None:
-            """Say nothing."""
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
-    thread = threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield Server(url=f"http://127.0.0.1:{httpd.server_port}", asked=asked)
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()
+    with local_server.serving(script) as server:
+        yield Server(url=server.root, asked=asked)
 
 
 def landing(url: str, *, method: str = "POST", can_query: bool = False) -> dict[str, Any]:

@@ -5,11 +5,8 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import override
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -21,7 +18,7 @@ from pixel_gather.core.scenes.folders import FolderListing
 from pixel_gather.io.scenes.list_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather_bench.area import running
+from support.local_server import Answer, Asked, serving
 
 IMAGES = ("B02.jp2", "B03.jp2", "metadata.xml", "sub/B04.TIF")
 
@@ -30,7 +27,7 @@ IMAGES = ("B02.jp2", "B03.jp2", "metadata.xml", "sub/B04.TIF")
 class Bucket:
     """A server of listings: what it was asked for, and how many at one time."""
 
-    port: int = 0
+    root: str = ""
     asked: list[str] = field(default_factory=list)
     now: int = 0
     most: int = 0
@@ -38,13 +35,12 @@ class Bucket:
 
     def folders(self, policy: HrefPolicy = IN_PROCESS) -> Folders:
         """Open folders of this server."""
-        endpoint = f"http://127.0.0.1:{self.port}"
-        settings = StoreSettings(endpoint=endpoint, region="eu-west-1", unsigned=True, max_retries=0)
+        settings = StoreSettings(endpoint=self.root, region="eu-west-1", unsigned=True, max_retries=0)
         return Folders(policy=policy, settings_of=lambda _: settings, open_google=self.google)
 
     def google(self, bucket: str) -> GCSStore:
         """Open a bucket of this server as one of Google's."""
-        key = {"gcs_base_url": f"http://127.0.0.1:{self.port}", "disable_oauth": True}
+        key = {"gcs_base_url": self.root, "disable_oauth": True}
         nothing = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
         return GCSStore(
             bucket,
@@ -58,39 +54,27 @@ def bucket() -> Iterator[Bucket]:
     """Serve folders by their names: gone, forbidden, broken, slow or with images."""
     found = Bucket()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    def script(asked: Asked) -> Answer:
+        folder = parse_qs(urlsplit(asked.path).query)["prefix"][0]
+        with found.lock:
+            found.asked.append(folder)
+            found.now += 1
+            found.most = max(found.most, found.now)
+        time.sleep(2.5 if "slow" in folder else 0.02)
+        with found.lock:
+            found.now -= 1
+        status = 403 if "forbidden" in folder else 500 if "broken" in folder else 200
+        names = [] if "empty" in folder else IMAGES
+        images = "".join(
+            f"<Contents><Key>{folder}{name}</Key><Size>1</Size>"
+            "<LastModified>2017-11-01T00:00:00.000Z</LastModified></Contents>"
+            for name in names
+        )
+        content = f"<ListBucketResult><IsTruncated>false</IsTruncated>{images}</ListBucketResult>"
+        return Answer(status=status, body=content.encode())
 
-        def do_GET(self) -> None:  # the base class's name for it
-            folder = parse_qs(urlsplit(self.path).query)["prefix"][0]
-            with found.lock:
-                found.asked.append(folder)
-                found.now += 1
-                found.most = max(found.most, found.now)
-            time.sleep(2.5 if "slow" in folder else 0.02)
-            with found.lock:
-                found.now -= 1
-            status = 403 if "forbidden" in folder else 500 if "broken" in folder else 200
-            names = [] if "empty" in folder else IMAGES
-            images = "".join(
-                f"<Contents><Key>{folder}{name}</Key><Size>1</Size>"
-                "<LastModified>2017-11-01T00:00:00.000Z</LastModified></Contents>"
-                for name in names
-            )
-            content = f"<ListBucketResult><IsTruncated>false</IsTruncated>{images}</ListBucketResult>"
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            with suppress(ConnectionError):  # who asked has given up
-                self.wfile.write(content.encode())
-
-        @override
-        def log_message(self, format: str, *args: object) -> None:
-            """Keep quiet."""
-
-    with running(Handler) as port:
-        found.port = port
+    with serving(script) as server:
+        found.root = server.root
         yield found
 
 

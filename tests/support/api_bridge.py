@@ -7,14 +7,14 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, override
+from contextlib import contextmanager
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from handlers.openapi.document import openapi_document
 from handlers.search.routes import ROUTES
 from support.lambda_functions import Context
+from support.local_server import Answer, Asked, serving
 
 type Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
@@ -90,50 +90,18 @@ def serving_api(handler: Handler) -> Iterator[str]:
     """
     one_at_a_time = threading.Lock()
 
-    class Bridge(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    def script(asked: Asked) -> Answer:
+        host = asked.headers["Host"]
+        target = asked.path.removeprefix(_STAGE)
+        called = event(asked.method, target, body=asked.body.decode() or None, domain=host)
+        with one_at_a_time:
+            answer = _DESCRIPTION if called["path"] == "/openapi.json" else handler(called, Context())
+        # API Gateway always speaks https; the bridge does not
+        content = answer["body"].replace(f"https://{host}", f"http://{host}").encode()
+        return Answer(status=answer["statusCode"], body=content, headers=_headers(answer))
 
-        def do_GET(self) -> None:  # the base class's name for it
-            self._answer()
-
-        def do_POST(self) -> None:  # as above
-            self._answer()
-
-        def _answer(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length).decode() if length else None
-            host = f"127.0.0.1:{server.server_port}"
-            asked = event(self.command, self.path.removeprefix(_STAGE), body=body, domain=host)
-            with one_at_a_time:
-                answer = _DESCRIPTION if asked["path"] == "/openapi.json" else handler(asked, Context())
-            # API Gateway always speaks https; the bridge does not
-            content = answer["body"].replace(f"https://{host}", f"http://{host}").encode()
-            self.send_response(answer["statusCode"])
-            for name, value in _headers(answer).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            with suppress(ConnectionError):
-                self.wfile.write(content)
-
-        @override
-        def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 512
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Bridge)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}{_STAGE}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(script) as server:
+        yield server.root + _STAGE
 
 
 def body_of(answer: Mapping[str, Any]) -> Any:

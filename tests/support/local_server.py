@@ -1,9 +1,10 @@
 """A small HTTP server with configured answers. It records the requests."""
 
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +28,9 @@ class Answer:
     """One answer, sent unchanged."""
 
     status: int = 206
-    body: bytes = b""
+    body: bytes | Iterator[bytes] = b""
+    """An iterator's parts are sent one after another, without a word of their length."""
+
     headers: dict[str, str] = field(default_factory=dict)
     n_sent: int | None = None
     """Break the connection after this many bytes of the body."""
@@ -71,13 +74,17 @@ def serving(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[Lo
             asked.append(request)
             answer = script(request)
             stopping.wait(answer.delay_s)
+            if isinstance(answer.body, bytes):
+                ends, parts = {"Content-Length": str(len(answer.body))}, iter([answer.body[: answer.n_sent]])
+            else:
+                ends, parts = {"Connection": "close"}, answer.body
             self.send_response(answer.status)
-            for name, value in ({"Content-Length": str(len(answer.body))} | answer.headers).items():
+            for name, value in (ends | answer.headers).items():
                 self.send_header(name, value)
             self.end_headers()
-            with suppress(ConnectionError):  # a reader may have had enough
-                self.wfile.write(answer.body[: answer.n_sent])
-            self.close_connection = answer.n_sent is not None
+            for part in parts:
+                self.wfile.write(part)
+            self.close_connection |= answer.n_sent is not None
 
         do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 # the base class's names for it
 
@@ -85,8 +92,7 @@ def serving(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[Lo
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -99,6 +105,17 @@ def serving(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[Lo
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have had enough, or were killed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def ranged(

@@ -1,6 +1,5 @@
 """An emulated package runs its handler as on Lambda, with Lambda's modules and within its memory."""
 
-import http.server
 import json
 import os
 import platform
@@ -9,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +19,7 @@ import pytest
 
 import infra
 from infra.bundle.bundle import runtime
+from support.local_server import Answer, Asked, serving
 
 HERE: Final = platform.machine()
 WAIT_S: Final = 60.0
@@ -77,52 +76,34 @@ def runtime_here() -> Path:
 class RuntimeApi:
     """A fake of Lambda's runtime API. It hands out events in sequence and records the answers."""
 
+    address: str
+    """Host and port."""
+
     def __init__(self) -> None:
         self.events: queue.Queue[dict[str, Any]] = queue.Queue()
         self.answers: queue.Queue[tuple[str, Any]] = queue.Queue()
-        api = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                content = json.dumps(api.events.get()).encode()
-                self.send_response(200)
-                self.send_header("Lambda-Runtime-Aws-Request-Id", "request-1")
-                self.send_header("Lambda-Runtime-Deadline-Ms", str(int(time.time() * 1000) + 60_000))
-                self.send_header("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:x:1:function:probe")
-                self.send_header("Content-Type", "application/json")  # without it the client crashes
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def do_POST(self) -> None:
-                content = self.rfile.read(int(self.headers["Content-Length"]))
-                api.answers.put((self.path.rpartition("/")[2], json.loads(content)))
-                self.send_response(202)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                """Ignore the broken connection of a killed function."""
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+    def answer(self, asked: Asked) -> Answer:
+        """Answer the runtime's client."""
+        if asked.method == "POST":
+            self.answers.put((asked.path.rpartition("/")[2], json.loads(asked.body)))
+            return Answer(status=202)
+        headers = {
+            "Lambda-Runtime-Aws-Request-Id": "request-1",
+            "Lambda-Runtime-Deadline-Ms": str(int(time.time() * 1000) + 60_000),
+            "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:x:1:function:probe",
+            "Content-Type": "application/json",  # without it the client crashes
+        }
+        return Answer(status=200, body=json.dumps(self.events.get()).encode(), headers=headers)
 
 
 @pytest.fixture
 def api() -> Iterator[RuntimeApi]:
     """Serve the runtime API."""
     opened = RuntimeApi()
-    yield opened
-    opened.server.shutdown()
-    opened.server.server_close()
+    with serving(opened.answer) as server:
+        opened.address = server.root.removeprefix("http://")
+        yield opened
 
 
 type Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
@@ -146,7 +127,7 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
             **os.environ,
             "PIXEL_GATHER_EMULATOR_PYTHON": sys.executable,
             "PIXEL_GATHER_EMULATOR_RUNTIME": str(runtime_here()),
-            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{api.server.server_address[1]}",
+            "AWS_LAMBDA_RUNTIME_API": api.address,
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib),
             "LAMBDA_TASK_ROOT": str(tmp_path),
             "_HANDLER": f"probe.{handler}",
