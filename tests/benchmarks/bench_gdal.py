@@ -25,9 +25,9 @@ from benchmarks.output import Taken, compare, parser_of, put, take_turns, timed
 from benchmarks.peers.careful_threads import ENCODING
 from benchmarks.peers.rasterio_threads import MODERN
 from benchmarks.peers.scenes import unsigned_s3
-from faults.chaos import variables
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
+from support.cloud_store import variables
 
 _WINDOW: Final = (2000, 2000, 512, 512)
 _OURS: Final = "pixel-gather"

@@ -27,9 +27,9 @@ from benchmarks.loopback_server import Behaviour, run_server
 from benchmarks.output import compare, take_turns, timed_in_new_process
 from benchmarks.peers.rasterio_threads import MODERN
 from benchmarks.peers.scenes import unsigned_s3
-from faults.chaos import variables
 from pixel_gather import points, zones
 from rank.rasters import landscape, make_cog
+from support.cloud_store import variables
 
 _LEFT, _TOP, _SIZE = 500_000.0, 5_000_000.0, 10.0
 _CRS: Final = "EPSG:32633"

@@ -28,9 +28,9 @@ from benchmarks.made_images import write_tiled
 from benchmarks.output import Taken, parser_of, put, take_turns, timed
 from benchmarks.peers.careful_threads import ENCODING
 from benchmarks.peers.scenes import unsigned_s3
-from faults.chaos import variables
 from pixel_gather import gather
 from pixel_gather.in_process.settings import Settings
+from support.cloud_store import variables
 
 _SIDE: Final = 1536
 _SHAPE: Final = (512, 512)

@@ -5,14 +5,11 @@ import hashlib
 import json
 import math
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import replace
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, override
+from typing import Any
 
 import numpy as np
 import obstore
@@ -45,6 +42,7 @@ from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store import conditional_put
 from pixel_gather.io.store.object_store import Store
+from support.cloud_store import Answer, CloudStore, PassOn, serving
 from support.fakes import FakeControl, FakeImage, FakeReader, FakeTable, access_to, context_of, table_of
 from support.plans import planned
 
@@ -577,143 +575,81 @@ async def _write_ones(cube: ZarrCube, plan: CubePlan, row: int) -> None:
     await cube.write_shard(plan.object_keys(row, 0)[0], encoder, replaces=None)
 
 
-@dataclass
-class ConditionalStore:
-    """An S3 of one bucket that answers conditional PUTs as S3 does, also with conflicts (409)."""
-
-    conflicts: int = 0
-    """Number of the next conditional PUTs that are answered by 409, as while another one is running."""
-
-    before_root: Callable[["ConditionalStore"], None] | None = None
-    """Called once, before the next PUT of the root's metadata that has an If-Match."""
-
-    before_list: Callable[["ConditionalStore"], None] | None = None
-    objects: dict[str, bytes] = field(default_factory=dict)
-    n_puts: int = 0
-    """Number of conditional PUTs."""
-
-    def put(self, key: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
-        """Keep an object; return the status code."""
-        if if_match and key == ROOT_KEY and self.before_root is not None:
-            happen, self.before_root = self.before_root, None
-            happen(self)
-        if if_none or if_match:
-            self.n_puts += 1
-            if self.conflicts:
-                self.conflicts -= 1
-                return 409
-            there = self.objects.get(key)
-            if there is not None if if_none else there is None or if_match != etag_of(there):
-                return 412
-        self.objects[key] = content
-        return 200
-
-    def listed(self) -> bytes:
-        """Return the page of all objects."""
-        if self.before_list is not None:
-            happen, self.before_list = self.before_list, None
-            happen(self)
-        items = "".join(
-            f"<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
-            f"<ETag>&quot;e&quot;</ETag><Size>{len(content)}</Size></Contents>"
-            for key, content in self.objects.items()
-        )
-        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>".encode()
-
-
-def etag_of(content: bytes) -> str:
-    """Return a quoted ETag of these bytes."""
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+CUBES_ROOT = f"cubes/{ROOT_KEY}"
 
 
 @contextmanager
-def serving(there: ConditionalStore) -> Iterator[Store]:  # noqa: C901 # each method counts
-    """Serve the store on loopback. Yields a client."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_PUT(self) -> None:
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            code = there.put(
-                self._key(),
-                content,
-                if_none=self.headers["If-None-Match"],
-                if_match=self.headers["If-Match"],
-            )
-            self._answer(code, etag=etag_of(content))
-
-        def do_GET(self) -> None:
-            if "list-type=2" in self.path:
-                self._answer(200, there.listed())
-            elif (content := there.objects.get(self._key())) is None:
-                self._answer(404)
-            else:
-                self._answer(200, content, etag=etag_of(content))
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def _key(self) -> str:
-            return self.path.partition("?")[0].removeprefix("/cubes/")
-
-        def _answer(self, code: int, body: bytes = b"", etag: str = "") -> None:
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
-            if etag:
-                self.send_header("ETag", etag)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        @override
-        def log_message(self, format: str, *args: Any) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+def serving_cubes(there: CloudStore) -> Iterator[Store]:
+    """Serve the store on loopback. Yields a client of its bucket."""
+    with serving(there) as endpoint:
         yield S3Store(
             "cubes",
-            endpoint=f"http://127.0.0.1:{server.server_port}",
+            endpoint=endpoint,
             region="eu-central-1",
             skip_signature=True,
             client_options={"allow_http": True},
         )
-    finally:
-        server.shutdown()
-        server.server_close()
+
+
+def conflicting(n: int, puts: list[str]) -> PassOn:
+    """Return what answers the first conditional PUTs by 409, as S3 does while another is under way.
+
+    Args:
+        n: How many.
+        puts: Gets the path of each conditional PUT.
+    """
+
+    def answer(method: str, path: str, headers: dict[str, str], _body: bytes) -> Answer | None:
+        if method != "PUT" or {"if-none-match", "if-match"}.isdisjoint(map(str.lower, headers)):
+            return None
+        puts.append(path)
+        return (409, b"", {}) if len(puts) <= n else None
+
+    return answer
+
+
+def before(request: str, happen: Callable[[], None]) -> PassOn:
+    """Return what lets something happen once, right before a request. Its method and path have that text."""
+    waiting = [happen]
+
+    def pass_on(method: str, path: str, _headers: dict[str, str], _body: bytes) -> None:
+        if waiting and request in f"{method} {path}":
+            waiting.pop()()
+
+    return pass_on
 
 
 def test_create_tries_again_while_another_put_is_under_way() -> None:
     """S3 answers 409 to the second of two PUTs. If the first fails, the location is still free."""
-    there = ConditionalStore(conflicts=2)
+    puts: list[str] = []
+    there = CloudStore(pass_on=conflicting(2, puts))
     plan = plan_of()
 
-    with serving(there) as store:
+    with serving_cubes(there) as store:
         made = asyncio.run(ZarrCube(store, "place").create(plan))
 
     assert made == plan
-    assert there.n_puts == 4
-    assert there.objects.keys() == {ROOT_KEY, "band_1/zarr.json"}
+    assert len(puts) == 4
+    assert there.objects.keys() == {CUBES_ROOT, "cubes/band_1/zarr.json"}
 
 
 @pytest.mark.long
 def test_create_that_always_conflicts_is_worth_another_try() -> None:
     """The error is a BusyError, which the state machine retries."""
-    with serving(ConditionalStore(conflicts=99)) as store, pytest.raises(BusyError, match="run again"):
+    there = CloudStore(pass_on=conflicting(99, []))
+    with serving_cubes(there) as store, pytest.raises(BusyError, match="run again"):
         asyncio.run(ZarrCube(store, "place").create(plan_of()))
 
 
 def test_found_sees_a_cube_that_is_claimed_while_it_looks() -> None:
     """A cube that appears between the GET and the listing is found. It is not refused as other content."""
     plan = plan_of()
-    with serving(made := ConditionalStore()) as store:
+    with serving_cubes(made := CloudStore()) as store:
         asyncio.run(ZarrCube(store, "place").create(plan))
 
-    with serving(ConditionalStore(before_list=lambda late: late.objects.update(made.objects))) as store:
+    late = CloudStore()
+    late.pass_on = before("list-type=2", lambda: late.objects.update(made.objects))
+    with serving_cubes(late) as store:
         found = asyncio.run(ZarrCube(store, "place").found())
 
     assert found is not None
@@ -725,12 +661,12 @@ def report_of(plan: CubePlan) -> Report:
     return Tally(plan=plan).report()
 
 
-def as_if_planned_anew(there: ConditionalStore) -> None:
+def as_if_planned_anew(there: CloudStore) -> None:
     """Change the root's metadata to another claim."""
-    root = json.loads(there.objects[ROOT_KEY])
+    root = json.loads(there.objects[CUBES_ROOT])
     gather = gather_of(root["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
     root["attributes"]["pixel_gather"] = json.dumps(gather)
-    there.objects[ROOT_KEY] = json.dumps(root).encode()
+    there.objects[CUBES_ROOT] = json.dumps(root).encode()
 
 
 @contextmanager
@@ -748,23 +684,23 @@ def begun_finish(store: Store, plan: CubePlan) -> Iterator[Callable[[], None]]:
 
 def test_finish_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
     """S3 accepts the last PUT only if it replaces the metadata that the finish saw when it began."""
-    there, plan = ConditionalStore(), plan_of()
+    there, plan = CloudStore(), plan_of()
 
-    with serving(there) as store:
+    with serving_cubes(there) as store:
         asyncio.run(ZarrCube(store, "place").create(plan))
         with begun_finish(store, plan) as goes_on:
-            there.before_root = as_if_planned_anew
+            there.pass_on = before(f"PUT /{CUBES_ROOT}", lambda: as_if_planned_anew(there))
             with pytest.raises(ArrayExistsError, match="planned anew since"):
                 goes_on()
 
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 0
+    assert json.loads(there.objects[CUBES_ROOT])["attributes"]["complete"] == 0
 
 
 def test_second_finish_of_a_complete_cube_writes_nothing() -> None:
     """Both began while the cube was not complete. The later one finds that all is done."""
-    there, plan = ConditionalStore(), plan_of()
+    there, plan = CloudStore(), plan_of()
 
-    with serving(there) as store:
+    with serving_cubes(there) as store:
         asyncio.run(ZarrCube(store, "place").create(plan))
         with begun_finish(store, plan) as late, begun_finish(store, plan) as first:
             first()
@@ -773,7 +709,7 @@ def test_second_finish_of_a_complete_cube_writes_nothing() -> None:
                 late()
 
     assert there.objects == before
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 1
+    assert json.loads(there.objects[CUBES_ROOT])["attributes"]["complete"] == 1
 
 
 def test_finish_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from e2e.api import UNDRAWN, call, execution_arn
-from faults.chaos import ChaosRun, ChaosStore, layout, passing_on, serving
+from faults.chaos import ChaosRun, layout, passing_on
 from pixel_gather_emulator.additions.workers import descendants
 from pixel_gather_emulator.deploy import DeployedStack, deployed
+from support.cloud_store import CloudStore, serving
 
 _WAITS: Final = 0.2
 """Factor of a state machine's waits between tries."""
@@ -47,7 +48,7 @@ class StackUnderFaults:
     """The deployed stack, and what lets its requests fail."""
 
     stack: DeployedStack
-    faults: ChaosStore
+    faults: CloudStore
 
     def run(self, *, seed: int, failing: float, n_kills: int, longest_s: float) -> ChaosRun:
         """Gather once. Arguments as for `faults.chaos.run`.
@@ -166,7 +167,7 @@ def _kill(pid: int) -> None:
 @contextmanager
 def stack_under_faults(sources: Mapping[str, bytes]) -> Iterator[StackUnderFaults]:
     """Deploy the stack and put the sources, by ``bucket/key``, into its bucket of samples."""
-    faults = ChaosStore(random.Random(0), 0.0, hangs_s=_HANGS_S)  # noqa: S311 # no secret
+    faults = CloudStore(hangs_s=_HANGS_S)
     with (
         serving(faults) as proxy,
         deployed(wait_scale=_WAITS, environment={"AWS_ENDPOINT_URL_S3": proxy}) as stack,

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from faults.chaos import SAME, ChaosStore, Cloud, difference, made_sources, opened, passing_on, serving, work
+from faults.chaos import SAME, difference, made_sources, opened, passing_on, work
 from pixel_gather.core.errors import GatherError
+from support.cloud_store import Cloud, CloudStore, serving
 
 _N: Final = 130
 _MOST_RUNS: Final = 20
@@ -23,8 +24,8 @@ _HANGS_S: Final = 3 * _PATIENCE
 def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
     """The gather is started again until it ends well, as the one on AWS is."""
     sources = made_sources(_N)
-    calm = ChaosStore(random.Random(0), 0.0, dict(sources))  # noqa: S311 # no secret
-    stormy = ChaosStore(random.Random(7), 0.1, dict(sources), hangs_s=_HANGS_S)  # noqa: S311 # as above
+    calm = CloudStore(dict(sources))
+    stormy = CloudStore(dict(sources), 0.1, random.Random(7), hangs_s=_HANGS_S)  # noqa: S311 # no secret
     with serving(calm, cloud) as endpoint:
         work(endpoint, _N, _PATIENCE, cloud)
     with serving(stormy, cloud) as endpoint:
@@ -48,9 +49,9 @@ def test_cube_is_that_of_a_calm_run(cloud: Cloud) -> None:
 @pytest.mark.long
 def test_requests_that_are_passed_on_fail_just_as_well() -> None:
     """On the emulated stack the objects are the emulator's, and a proxy before it lets requests fail."""
-    there = ChaosStore(random.Random(0), 0.0, made_sources(8))  # noqa: S311 # no secret
+    there = CloudStore(made_sources(8))
     with serving(there) as endpoint:
-        proxy = ChaosStore(random.Random(1), 0.2, hangs_s=_HANGS_S, pass_on=passing_on(endpoint))  # noqa: S311 # as above
+        proxy = CloudStore({}, 0.2, random.Random(1), hangs_s=_HANGS_S, pass_on=passing_on(endpoint))  # noqa: S311 # as above
         with serving(proxy) as before:
             for _ in range(_MOST_RUNS):
                 with suppress(GatherError):

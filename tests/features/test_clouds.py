@@ -1,6 +1,5 @@
 """Sources and cubes on Google Cloud Storage and on Azure, against servers on loopback."""
 
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,11 @@ from urllib.request import urlopen
 import pytest
 import xarray as xr
 
-from faults.chaos import ChaosStore, Cloud, serving, variables
 from pixel_gather import index, join, ls, make_catalog, make_plan, make_virtual, verify, versions
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
+from support.cloud_store import Cloud, CloudStore, serving, variables
 from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -28,7 +27,7 @@ class There:
     """A store of one kind, with sources in a bucket of that name and an empty bucket for cubes."""
 
     scheme: Cloud
-    store: ChaosStore
+    store: CloudStore
 
     def at(self, path: str) -> str:
         """Return the address of ``bucket/key``."""
@@ -39,7 +38,7 @@ class There:
 def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
     """A store that answers well, found by the variables of its cloud."""
     objects = {f"sources/heat/{file.name}": file.read_bytes() for file in FILES}
-    store = ChaosStore(random.Random(0), 0.0, objects)  # noqa: S311 # no secret
+    store = CloudStore(objects)
     with serving(store, request.param) as endpoint:
         for name, value in variables(request.param, endpoint).items():
             monkeypatch.setenv(name, value)

@@ -1,7 +1,6 @@
 """How buckets of each cloud are opened, and what is said where that fails."""
 
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,6 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore
 
-from faults.chaos import ChaosStore, Cloud, variables
-from faults.chaos import etag_of as chaos_etag
-from faults.chaos import serving as serving_store
 from pixel_gather.core.errors import DeniedError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
@@ -21,6 +17,8 @@ from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import open_place, open_store
 from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
+from support import cloud_store
+from support.cloud_store import Cloud, CloudStore, variables
 from support.local_server import Answer, serving
 
 ABFS = "abfs://box@other.dfs.core.windows.net"
@@ -161,8 +159,8 @@ def test_endpoints_have_to_be_web_addresses(name: str, root: str, monkeypatch: p
 @pytest.mark.parametrize("cloud", ["gs", "az"])
 def test_put_if_replaces_the_version_that_was_seen(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is still as it was, and nothing that is not there."""
-    there = ChaosStore(random.Random(0), 0.0)  # noqa: S311 # no secret
-    with serving_store(there, cloud) as endpoint:
+    there = CloudStore()
+    with cloud_store.serving(there, cloud) as endpoint:
         for name, value in variables(cloud, endpoint).items():
             monkeypatch.setenv(name, value)
         store = open_place(f"{cloud}://box/folder", StoreSettings())
@@ -183,8 +181,8 @@ def test_put_if_replaces_the_version_that_was_seen(cloud: Cloud, monkeypatch: py
 
 def test_put_if_at_google_sees_who_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ETag was as expected when it was looked at. Another writer came before the PUT."""
-    there = ChaosStore(random.Random(0), 0.0)  # noqa: S311 # no secret
-    with serving_store(there, "gs") as endpoint:
+    there = CloudStore()
+    with cloud_store.serving(there, "gs") as endpoint:
         for name, value in variables("gs", endpoint).items():
             monkeypatch.setenv(name, value)
         store = open_store("gs://box", StoreSettings())
@@ -197,7 +195,7 @@ def test_put_if_at_google_sees_who_comes_between(monkeypatch: pytest.MonkeyPatch
             return found
 
         monkeypatch.setattr("obstore.head_async", interrupted)
-        etag = chaos_etag(b"1")
+        etag = cloud_store.etag_of(b"1")
 
         assert run(put_if(store, "key", b"2", etag=etag, failed=_failed)) is None
 

@@ -92,19 +92,26 @@ def serving(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[Lo
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""
 
-    server = _Server(("127.0.0.1", 0), Handler)
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        root = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
-        yield LocalServer(root=root, asked=asked, stopping=stopping)
-    finally:
-        stopping.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(Handler, tls=tls) as root:
+        try:
+            yield LocalServer(root=root, asked=asked, stopping=stopping)
+        finally:
+            stopping.set()
+
+
+@contextmanager
+def running(handler: type[BaseHTTPRequestHandler], *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve on loopback by a handler of requests until the context ends. Yields the address."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class _Server(ThreadingHTTPServer):

@@ -1,12 +1,10 @@
-"""As much of Azure's blob service as a gather needs, over the objects of a `ChaosStore`."""
+"""As much of Azure's blob service as a gather needs, over the objects of a `CloudStore`."""
 
-from typing import Final, override
+from typing import override
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
-from faults.chaos import ACCOUNT, Answer, S3Handler, etag_of
-
-_MODIFIED: Final = "Thu, 01 Jan 2026 00:00:00 GMT"
+from support.cloud_store import ACCOUNT, MODIFIED, Answer, S3Handler, etag_of
 
 
 class AzureHandler(S3Handler):
@@ -33,7 +31,7 @@ class AzureHandler(S3Handler):
         """List without quotes around ETags, as Azure does."""
         objects, folders = self._below(bucket, query)
         found = [
-            f"<Blob><Name>{escape(key)}</Name><Properties><Last-Modified>{_MODIFIED}</Last-Modified>"
+            f"<Blob><Name>{escape(key)}</Name><Properties><Last-Modified>{MODIFIED}</Last-Modified>"
             f"<Etag>{etag_of(content).strip('"')}</Etag><Content-Length>{len(content)}</Content-Length>"
             "<Content-Type>application/octet-stream</Content-Type></Properties></Blob>"
             for key, content in objects.items()
