@@ -18,23 +18,18 @@ import rioxarray  # noqa: F401 # registers the accessor
 import xarray as xr
 import zarr
 from geozarr_toolkit.helpers import validate_group
-from obstore.store import LocalStore, MemoryStore, S3Store
+from obstore.store import LocalStore, S3Store
 
 from pixel_gather.core.errors import AlreadyCommittedError, ArrayExistsError, BusyError, StoreError
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read.measure_row import digest_of
-from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.results.receipt import digest_of_rows
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_shard import gather_shard
-from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.engine.publish import publish
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.open_group import finished_group
@@ -42,8 +37,9 @@ from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store import conditional_put
 from pixel_gather.io.store.object_store import Store
+from support.appends import GrownPlace, as_if_planned_anew, in_memory
 from support.cloud_store import Answer, CloudStore, PassOn, serving
-from support.fakes import FakeControl, FakeImage, FakeReader, FakeTable, access_to, context_of, table_of
+from support.fakes import FakeImage, FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
@@ -59,37 +55,20 @@ def gather(
     **request: Any,
 ) -> Report:
     """Gather images into a cube at a folder."""
-
-    async def steps() -> Report:
-        cube = ZarrCube(LocalStore(folder, mkdir=True), str(folder))
-        context = context_of(
-            cube, FakeControl(), access_to(FakeReader(images), projector=RasterioProjector())
-        )
-        planned = await plan_gather(
-            parse_request({"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | request),
-            table=table or table_of(*images),
-            context=context,
-            workers=WorkerPool(max_task_nbytes=max_task_nbytes),
-        )
-        assert planned is not None
-        plan, tasks = planned
-        own = replace(context.of_plan(plan.claim), sources=access_to(FakeReader(images)))
-        for task in tasks:
-            await gather_shard(task, plan=plan, context=own, buffers=ShardBuffers(plan))
-        return await finish_gather(plan=plan, tasks=tasks, stores=own)
-
-    return asyncio.run(steps())
+    place = GrownPlace(
+        images=images,
+        request=request,
+        store=LocalStore(folder, mkdir=True),
+        projector=RasterioProjector(),
+        max_task_nbytes=max_task_nbytes,
+    )
+    return place.gather(table or table_of(*images))
 
 
 def open_(folder: Path, **options: Any) -> xr.Dataset:
     """Open a cube like any user, without options."""
     cube: xr.Dataset = xr.open_zarr(folder, chunks=None, **options)
     return cube
-
-
-def in_memory() -> Store:
-    """Return an empty store."""
-    return MemoryStore()  # type: ignore[return-value] # serves as any other, in tests only
 
 
 @pytest.mark.long
@@ -661,12 +640,9 @@ def report_of(plan: CubePlan) -> Report:
     return Tally(plan=plan).report()
 
 
-def as_if_planned_anew(there: CloudStore) -> None:
+def plan_anew(there: CloudStore) -> None:
     """Change the root's metadata to another claim."""
-    root = json.loads(there.objects[CUBES_ROOT])
-    gather = gather_of(root["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
-    root["attributes"]["pixel_gather"] = json.dumps(gather)
-    there.objects[CUBES_ROOT] = json.dumps(root).encode()
+    there.objects[CUBES_ROOT] = as_if_planned_anew(there.objects[CUBES_ROOT])
 
 
 @contextmanager
@@ -689,7 +665,7 @@ def test_finish_does_not_replace_what_was_planned_anew_at_the_last_moment() -> N
     with serving_cubes(there) as store:
         asyncio.run(ZarrCube(store, "place").create(plan))
         with begun_finish(store, plan) as goes_on:
-            there.pass_on = before(f"PUT /{CUBES_ROOT}", lambda: as_if_planned_anew(there))
+            there.pass_on = before(f"PUT /{CUBES_ROOT}", lambda: plan_anew(there))
             with pytest.raises(ArrayExistsError, match="planned anew since"):
                 goes_on()
 

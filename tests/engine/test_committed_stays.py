@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import cache
 from typing import Any, Final, override
 
@@ -20,7 +20,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.core.results.report import Report
-from pixel_gather.core.stores import ROOT_KEY, Content, StoredObject
+from pixel_gather.core.stores import ROOT_KEY, Content
 from pixel_gather.engine import row_claim
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.gather_shard import give_up_shard
@@ -31,7 +31,7 @@ from pixel_gather.engine.stop_if_cancelled import IsCancelled
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.appends import GrownPlace, cut, rows
+from support.appends import GrownPlace, cut, paused, rows
 from support.fakes import access_to
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
@@ -149,57 +149,6 @@ def test_whoever_commits_has_given_a_sign_of_work(step: str, monkeypatch: pytest
         asyncio.run(compact_cube(grown.cube))
 
     assert keys[-2:] == [claim_key(3), ROOT_KEY]
-
-
-class PausingCube(ZarrCube, frozen=True, kw_only=True):
-    """A cube one of whose PUTs waits until the rest of the world has gone on."""
-
-    pauses: Callable[[str], bool]
-    """Returns whether the PUT of a key is the one."""
-
-    meanwhile: Callable[[], Awaitable[None]]
-    moment: str
-    """``look`` or ``read`` before the object is looked at or read, ``put`` between that and the PUT."""
-
-    @override
-    async def etag_of(self, key: str) -> str | None:
-        if self.moment == "look":
-            await self._pause(key)
-        return await ZarrCube.etag_of(self, key)
-
-    @override
-    async def read_object(self, key: str) -> StoredObject | None:
-        if self.moment == "read":
-            await self._pause(key)
-        return await ZarrCube.read_object(self, key)
-
-    @override
-    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
-        if self.moment == "put":
-            await self._pause(key)
-        return await ZarrCube.put_object(self, key, content, replaces=replaces)
-
-    async def _pause(self, key: str) -> None:
-        if self.pauses(key):
-            await self.meanwhile()
-
-
-def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tuple[str, str]) -> None:
-    """Let the next look at a key, or the next PUT of it, wait until something else has been done."""
-    former = grown.watch
-    moment, key = at
-    left = [key]
-
-    def is_the_one(touched: str) -> bool:
-        if touched in left:
-            left.remove(touched)
-            grown.watch = former
-            return True
-        return False
-
-    grown.watch = lambda store: PausingCube(
-        store, "place", pauses=is_the_one, meanwhile=meanwhile, moment=moment
-    )
 
 
 _KEYS: Final = (

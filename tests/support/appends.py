@@ -1,9 +1,10 @@
 """Gathers and appends over fakes, into a cube in memory that readers can open."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, override
 
 import numpy as np
 import obstore
@@ -16,20 +17,30 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.ports import SourceTable
+from pixel_gather.core.ports import Projector, SourceTable
 from pixel_gather.core.read.measure_row import digest_of
 from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report
+from pixel_gather.core.stores import ROOT_KEY, Content, StoredObject
 from pixel_gather.engine.base import read_base
 from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.find_failed_rows import FailedRows
 from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_shard import gather_shard
-from pixel_gather.engine.plan_gather import plan_gather
+from pixel_gather.engine.gather_shard import FilledShard, gather_shard
+from pixel_gather.engine.plan_gather import Planned, plan_gather
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.fakes import FakeControl, FakeImage, FakeReader, FakeTable, access_to, context_of
+from pixel_gather.io.cube.zarr_metadata import gather_of
+from support.fakes import (
+    FakeControl,
+    FakeImage,
+    FakeProjector,
+    FakeReader,
+    FakeTable,
+    access_to,
+    context_of,
+)
 
 
 def in_memory() -> Any:
@@ -64,6 +75,8 @@ class GrownPlace:
     watch: Callable[[Any], ZarrCube] = lambda store: ZarrCube(store, "place")
     """Returns the cube in a store."""
 
+    projector: Projector = field(default_factory=FakeProjector)
+    max_task_nbytes: int = 2**24
     reader: FakeReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +90,7 @@ class GrownPlace:
 
     def context(self) -> GatherContext:
         """Return what all steps share."""
-        return context_of(self.cube, self.control, access_to(self.reader))
+        return context_of(self.cube, self.control, access_to(self.reader, projector=self.projector))
 
     def gather(self, table: SourceTable) -> Report:
         """Make the cube."""
@@ -93,14 +106,9 @@ class GrownPlace:
         await self.fill(*planned)
         return await self.finished(*planned)
 
-    async def planned_first(self, table: SourceTable) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    async def planned_first(self, table: SourceTable) -> Planned:
         """Do the first step of a new cube."""
-        planned = await plan_gather(
-            parse_request(self._given(self.request)),
-            table=table,
-            context=self.context(),
-            workers=WorkerPool(max_task_nbytes=2**24),
-        )
+        planned = await self.plan_request(table, self.request)
         assert planned is not None, "the cube is complete"
         return planned
 
@@ -112,26 +120,28 @@ class GrownPlace:
         await self.fill(*planned)
         return await self.finished(*planned)
 
-    async def planned(
-        self, table: SourceTable, **request: Any
-    ) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    async def planned(self, table: SourceTable, **request: Any) -> Planned | None:
         """Do the first step of an append. Return None if there is nothing to add."""
         output = {"output": {"append_to": "place"}}
         shared = {name: value for name, value in self.request.items() if name != "output"}
+        return await self.plan_request(table, shared | output | request)
+
+    async def plan_request(self, table: SourceTable, request: Mapping[str, Any]) -> Planned | None:
+        """Do the first step of a request. Return None if there is nothing to gather."""
         return await plan_gather(
-            parse_request(self._given(shared | output | request)),
+            parse_request(self.given(request)),
             table=table,
             context=self.context(),
-            workers=WorkerPool(max_task_nbytes=2**24),
+            workers=WorkerPool(max_task_nbytes=self.max_task_nbytes),
         )
 
-    async def begun(self, table: SourceTable, **request: Any) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    async def begun(self, table: SourceTable, **request: Any) -> Planned:
         """Do the first step of an append that has rows to add."""
         planned = await self.planned(table, **request)
         assert planned is not None, "there is nothing to add"
         return planned
 
-    def filled(self, table: SourceTable, **request: Any) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    def filled(self, table: SourceTable, **request: Any) -> Planned:
         """Do all steps of an append but the last."""
         planned = asyncio.run(self.begun(table, **request))
         asyncio.run(self.fill(*planned))
@@ -151,9 +161,9 @@ class GrownPlace:
             if task.index not in done:
                 await self.shard(task, plan)
 
-    async def shard(self, task: ShardTask, plan: CubePlan) -> None:
+    async def shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
         """Do one task."""
-        await gather_shard(
+        return await gather_shard(
             task,
             plan=plan,
             context=self.context().of_plan(plan.claim),
@@ -162,8 +172,15 @@ class GrownPlace:
 
     def contents(self) -> dict[str, bytes]:
         """Return all objects of the cube."""
-        keys = [item["path"] for page in obstore.list(self.store) for item in page]
-        return {key: bytes(obstore.get(self.store, key).bytes()) for key in keys}
+        return {key: bytes(obstore.get(self.store, key).bytes()) for key in self.etags()}
+
+    def etags(self) -> dict[str, str]:
+        """Return the ETags of all objects. A store in memory gives each PUT the next number."""
+        return {item["path"]: item["e_tag"] or "" for page in obstore.list(self.store) for item in page}
+
+    def plan_anew(self) -> None:
+        """Let the place belong to another claim of the same plan."""
+        obstore.put(self.store, ROOT_KEY, as_if_planned_anew(self.contents()[ROOT_KEY]))
 
     def copy(self) -> "GrownPlace":
         """Return a place with a copy of the cube, for one test to change."""
@@ -186,8 +203,68 @@ class GrownPlace:
         """Return a digest of the pixels that a reader finds now."""
         return digest_of(np.ascontiguousarray(*self.values("band_1")))
 
-    def _given(self, more: Mapping[str, Any]) -> dict[str, Any]:
+    def given(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a whole request."""
         return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)
+
+
+def as_if_planned_anew(root: bytes) -> bytes:
+    """Return the group's metadata of a cube that is not complete with another claim."""
+    metadata = json.loads(root)
+    gather = gather_of(metadata["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
+    metadata["attributes"]["pixel_gather"] = json.dumps(gather)
+    return json.dumps(metadata).encode()
+
+
+class PausingCube(ZarrCube, frozen=True, kw_only=True):
+    """A cube one of whose PUTs waits until the rest of the world has gone on."""
+
+    pauses: Callable[[str], bool]
+    """Returns whether the PUT of a key is the one."""
+
+    meanwhile: Callable[[], Awaitable[None]]
+    moment: str
+    """``look`` or ``read`` before the object is looked at or read, ``put`` between that and the PUT."""
+
+    @override
+    async def etag_of(self, key: str) -> str | None:
+        if self.moment == "look":
+            await self._pause(key)
+        return await ZarrCube.etag_of(self, key)
+
+    @override
+    async def read_object(self, key: str) -> StoredObject | None:
+        if self.moment == "read":
+            await self._pause(key)
+        return await ZarrCube.read_object(self, key)
+
+    @override
+    async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
+        if self.moment == "put":
+            await self._pause(key)
+        return await ZarrCube.put_object(self, key, content, replaces=replaces)
+
+    async def _pause(self, key: str) -> None:
+        if self.pauses(key):
+            await self.meanwhile()
+
+
+def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tuple[str, str]) -> None:
+    """Let the next look at a key, or the next PUT of it, wait until something else has been done."""
+    former = grown.watch
+    moment, key = at
+    left = [key]
+
+    def is_the_one(touched: str) -> bool:
+        if touched in left:
+            left.remove(touched)
+            grown.watch = former
+            return True
+        return False
+
+    grown.watch = lambda store: PausingCube(
+        store, "place", pauses=is_the_one, meanwhile=meanwhile, moment=moment
+    )
 
 
 async def read_failed(
