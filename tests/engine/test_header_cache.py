@@ -3,47 +3,22 @@
 import asyncio
 from collections.abc import Sequence
 from copy import replace
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pixel_gather.core.errors import SourceError
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.outcome import Lookup, Outcome, merge_outcomes
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers, ignore, read_shard
-from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.engine import header_cache
-from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_shard import FilledShard, gather_shard
-from pixel_gather.engine.plan_gather import plan_gather
-from support.fakes import (
-    FakeControl,
-    FakeCube,
-    FakeImage,
-    FakeReader,
-    FakeTable,
-    access_to,
-    context_of,
-    stores_of,
-    table_of,
-)
-
-NAMES = tuple(f"s3://b/{n}.tif" for n in range(5))
-RNG = np.random.default_rng(7)
-IMAGES = {name: RNG.integers(1, 999, (1, 20, 16), "uint16") for name in NAMES}
-REQUEST = {
-    "sources": "list",
-    "window": {"pixels": [0, 0, 16, 20]},
-    "output": {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}},
-}
-
+from pixel_gather.engine.gather_shard import FilledShard
+from support.fakes import FakeControl, FakeImage, FakeTable, access_to, packed_header_of, table_of
+from support.whole_gather import IMAGES, NAMES, Gather
 
 GONE = SourceError("no such object", href=NAMES[1], status=Status.MISSING)
 
@@ -54,111 +29,81 @@ def without_costs(outcome: Outcome) -> Outcome:
     return replace(outcome, lookup=Lookup.NONE, start_s=0, end_s=0, cost=cost)
 
 
-@dataclass
-class Gather:
-    """A gather with fakes, with or without an index."""
+def gather_after(first: Gather, table: FakeTable, **changes: Any) -> Gather:
+    """Return the next gather, whose reader knows what the first one has packed."""
+    gather = Gather(table=table, **changes)
+    gather.reader.entries |= first.reader.entries
+    return gather
 
-    images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
-    table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
-    entries: dict[bytes, Any] = field(default_factory=dict)
-    """Headers that the fake reader remembers from an earlier gather."""
 
-    max_task_nbytes: int = 2**20
-    request: dict[str, Any] = field(default_factory=dict)
-    cube: FakeCube = field(default_factory=FakeCube)
-    control: FakeControl = field(default_factory=FakeControl)
-
-    def __post_init__(self) -> None:
-        """Open no source yet."""
-        self.reader = FakeReader(self.images, entries=dict(self.entries))
-
-    def run(self) -> Report:
-        """Plan, gather every shard and finish."""
-        return asyncio.run(self._run())
-
-    async def _run(self) -> Report:
-        planned = await plan_gather(
-            parse_request(REQUEST | self.request),
-            table=self.table,
-            context=context_of(self.cube, self.control, access_to(self.reader)),
-            workers=WorkerPool(max_task_nbytes=self.max_task_nbytes),
-        )
-        assert planned is not None
-        plan, tasks = planned
-        self.reader.opened.clear()
-        self.filled = [await self._shard(task, plan) for task in tasks]
-        self.tasks = tasks
-        stores = stores_of(self.cube, self.control.below(plan.claim))
-        return await finish_gather(plan=plan, tasks=tasks, stores=stores)
-
-    async def _shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
-        return await gather_shard(
-            task,
-            plan=plan,
-            context=context_of(self.cube, self.control.below(plan.claim), access_to(self.reader)),
-            buffers=ShardBuffers(plan),
-        )
+def run(gather: Gather) -> tuple[Report, list[FilledShard]]:
+    """Plan, gather every shard and finish. The sources that the plan has opened are forgotten."""
+    plan, tasks = gather.plan()
+    gather.reader.opened.clear()
+    filled = [gather.fill_shard(task, plan) for task in tasks]
+    return gather.finish(plan, tasks), filled
 
 
 def indexed(**changes: Any) -> tuple[Gather, FakeTable]:
     """Return a finished gather, and a table with its index for the next one."""
     first = Gather(**changes)
-    first.run()
-    return first, replace(first.table, index=first.cube.headers)
+    run(first)
+    return first, replace(first.table, index=first.headers())
 
 
 def test_gather_leaves_what_opens_its_sources_again() -> None:
     """All entries are used, even if the next list has another order."""
     gather = Gather()
-    gather.run()
+    run(gather)
 
-    assert list(gather.cube.headers) == list(NAMES)
-    assert all(packed_header in gather.reader.entries for packed_header in gather.cube.headers.values())
+    headers = gather.headers()
+    assert list(headers) == list(NAMES)
+    assert all(packed_header in gather.reader.entries for packed_header in headers.values())
 
 
 def test_gather_with_an_index_opens_nothing_and_makes_the_same_cube() -> None:
     """Half the requests are needed. The report counts the entries, and the next index has them."""
     first, table = indexed()
-    second = Gather(table=table, entries=first.reader.entries)
+    second = gather_after(first, table)
 
-    report = second.run()
+    report, _ = run(second)
 
     assert second.reader.opened == []
-    np.testing.assert_array_equal(second.cube.pixels["band_1"], first.cube.pixels["band_1"])
+    np.testing.assert_array_equal(second.array("band_1"), first.array("band_1"))
     assert (report.n_known, report.n_stale, report.n_unfit) == (len(NAMES), 0, 0)
-    assert report.requests == len(NAMES) * len(second.tasks) // 3  # tasks of one window are strips
-    assert second.cube.headers == first.cube.headers
+    assert report.requests == len(NAMES)
+    assert second.headers() == first.headers()
 
 
 def test_gather_reads_a_replaced_source_anew_and_whole() -> None:
     """Its pixels, its header and its entry in the next index are the new ones."""
     first, table = indexed()
     replaced = FakeImage(pixels=IMAGES[NAMES[1]] + 1, header={"etag": '"2"', "nodata": 5})
-    second = Gather(table=table, entries=first.reader.entries, images=IMAGES | {NAMES[1]: replaced})
+    second = gather_after(first, table, images=IMAGES | {NAMES[1]: replaced})
 
-    report = second.run()
+    report, _ = run(second)
 
-    np.testing.assert_array_equal(second.cube.pixels["band_1"][1], replaced.pixels[0])
-    np.testing.assert_array_equal(second.cube.pixels["band_1"][2], IMAGES[NAMES[2]][0])
-    assert second.cube.coordinates["etag"].tolist()[:2] == ['"1"', '"2"']
-    assert second.cube.coordinates["nodata"][1] == 5
+    np.testing.assert_array_equal(second.array("band_1")[1], replaced.pixels[0])
+    np.testing.assert_array_equal(second.array("band_1")[2], IMAGES[NAMES[2]][0])
+    assert second.array("etag").tolist()[:2] == ['"1"', '"2"']
+    assert second.array("nodata")[1] == 5
     assert (report.n_known, report.n_stale, report.n_unfit) == (len(NAMES) - 1, 1, 0)
     assert report.n_failed == 0
-    assert second.cube.headers[NAMES[1]] == f'{NAMES[1]} "2"'.encode()
+    assert second.headers()[NAMES[1]] == packed_header_of(replaced.header_at(NAMES[1]))
 
 
 def test_gather_believes_no_index_that_says_a_window_is_not_there() -> None:
     """The current header decides. The source was smaller before."""
     small = FakeImage(pixels=np.ones((1, 4, 4), "float32"), header={"etag": '"0"'})
     first, table = indexed(images=IMAGES | {NAMES[3]: small})
-    second = Gather(table=replace(table, index=first.cube.headers | _remembered(first, NAMES[3])))
-    second.reader.entries |= first.reader.entries
+    index = first.headers() | _remembered(first, NAMES[3])
+    second = gather_after(first, replace(table, index=index))
 
-    report = second.run()
+    report, _ = run(second)
 
     assert report.status_counts == {"ok": len(NAMES)}
     assert report.n_stale == 1
-    np.testing.assert_array_equal(second.cube.pixels["band_1"][3], IMAGES[NAMES[3]][0])
+    np.testing.assert_array_equal(second.array("band_1")[3], IMAGES[NAMES[3]][0])
 
 
 @pytest.mark.parametrize(
@@ -174,15 +119,15 @@ def test_what_failed_keeps_nothing_of_the_version_before(now: FakeImage) -> None
     before = FakeImage(pixels=IMAGES[NAMES[1]], header={"nodata": 7, "crs": "EPSG:32633"})
     first, table = indexed(images=IMAGES | {NAMES[1]: before})
     fresh = Gather(images=IMAGES | {NAMES[1]: now})
-    second = Gather(table=table, entries=first.reader.entries, images=IMAGES | {NAMES[1]: now})
+    second = gather_after(first, table, images=IMAGES | {NAMES[1]: now})
 
-    reports = fresh.run(), second.run()
+    runs = run(fresh), run(second)
 
-    assert second.filled[0].result.rows[1][0].lookup is Lookup.STALE
-    assert reports[0].nodata_differs == reports[1].nodata_differs
-    outcomes = [without_costs(each.filled[0].result.rows[1][0]) for each in (fresh, second)]
-    assert repr(outcomes[0]) == repr(outcomes[1])  # NaN is not itself
-    assert second.cube.headers == fresh.cube.headers
+    outcomes = [filled[0].result.rows[1][0] for _, filled in runs]
+    assert outcomes[1].lookup is Lookup.STALE
+    assert runs[0][0].nodata_differs == runs[1][0].nodata_differs
+    assert repr(without_costs(outcomes[0])) == repr(without_costs(outcomes[1]))  # NaN is not itself
+    assert second.headers() == fresh.headers()
 
 
 def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
@@ -198,9 +143,9 @@ def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
 
 def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
     """Invalid entries cost no more than missing ones, and are counted."""
-    gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")))
+    gather = Gather(table=table_of(*NAMES, index=dict.fromkeys(NAMES, b"rubbish")))
 
-    report = gather.run()
+    report, _ = run(gather)
 
     assert report.status_counts == {"ok": len(NAMES)}
     assert (report.n_known, report.n_stale, report.n_unfit) == (0, 0, len(NAMES))
@@ -208,28 +153,27 @@ def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
 
 def test_rubbish_is_not_handed_on() -> None:
     """This also holds if the source cannot be opened: only valid entries go into the next index."""
-    missing = FakeImage(pixels=IMAGES[NAMES[4]], open_error=GONE)
+    missing = FakeImage(pixels=IMAGES[NAMES[6]], open_error=GONE)
+    rubbish = packed_header_of(missing.header_at("another"))  # valid, but the reader does not know it
     gather = Gather(
-        table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")),
-        images=IMAGES | {NAMES[4]: missing},
+        table=table_of(*NAMES, index=dict.fromkeys(NAMES, rubbish)), images=IMAGES | {NAMES[6]: missing}
     )
 
-    gather.run()
+    run(gather)
 
-    assert list(gather.cube.headers) == list(NAMES[:4])
-    assert b"rubbish" not in gather.cube.headers.values()
+    headers = gather.headers()
+    assert list(headers) == list(NAMES[:6])
+    assert rubbish not in headers.values()
 
 
 def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
     """Packed headers are in a file of their own."""
     gather = Gather()
-    gather.run()
+
+    _, filled = run(gather)
 
     assert all(
-        outcome.packed_header is None
-        for filled in gather.filled
-        for row in filled.result.rows
-        for outcome in row
+        outcome.packed_header is None for each in filled for row in each.result.rows for outcome in row
     )
     kept = [key for key in gather.control.keys_put if "shards/" in key]
     assert kept[::2] == [f"headers/shards/{shard:05d}.msgpack" for shard in range(len(kept) // 2)]
@@ -241,20 +185,14 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
     first, table = indexed()
     late = FakeImage(pixels=IMAGES[NAMES[0]], delay_s=9.0)
     entries = {
-        packed_header: entry | {"image": late} if packed_header.startswith(NAMES[0].encode()) else entry
+        packed_header: entry | {"image": late} if entry["header"].href == NAMES[0] else entry
         for packed_header, entry in first.reader.entries.items()
     }
-    second = Gather(table=table, entries=entries)
+    second = Gather(table=table)
+    second.reader.entries |= entries
 
     async def read() -> Outcome:
-        planned = await plan_gather(
-            parse_request(REQUEST),
-            table=table,
-            context=context_of(second.cube, second.control, access_to(second.reader)),
-            workers=WorkerPool(max_task_nbytes=2**20),
-        )
-        assert planned is not None
-        plan, tasks = planned
+        plan, tasks = await second.planned_first(table)
         with ShardBuffers(plan).borrow(tasks[0]) as buffers:
             rows = await read_shard(
                 list(table.rows(0, 2)),
@@ -270,7 +208,7 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
     outcome = asyncio.run(read())
 
     assert outcome.status is Status.TIMED_OUT
-    assert outcome.packed_header == first.cube.headers[NAMES[0]]
+    assert outcome.packed_header == first.headers()[NAMES[0]]
 
 
 def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
@@ -278,20 +216,20 @@ def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
     output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
     gather = Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
 
-    gather.run()
+    _, filled = run(gather)
 
-    assert len(gather.tasks) == 3 * len(NAMES)
-    assert list(gather.cube.headers) == list(NAMES)
+    assert len(filled) == 3 * len(NAMES)
+    assert list(gather.headers()) == list(NAMES)
 
 
 def test_what_is_too_much_for_a_shard_is_read_again() -> None:
     """The memory for packed headers is limited. Headers beyond the limit are read from the sources."""
     large = b"x" * (20 << 20)
-    gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, large)))
+    gather = Gather(table=table_of(*NAMES, index=dict.fromkeys(NAMES, large)))
 
-    report = gather.run()
+    report, _ = run(gather)
 
-    assert report.n_unfit == 3  # one of each shard of two sources, and the last one of all
+    assert report.n_unfit == 4  # one of each shard of two sources, and the last one of all
     assert report.status_counts == {"ok": len(NAMES)}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import obstore
 import pytest
 from obstore.store import MemoryStore
 
@@ -30,7 +31,9 @@ from pixel_gather.engine.step_files import (
     sidecar_key,
 )
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from support.fakes import FakeControl, FakeCube, FakeReader, stores_of, table_of
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import in_memory
+from support.fakes import FakeControl, FakeReader, stores_of, table_of
 from support.plans import planned
 
 
@@ -48,13 +51,26 @@ PLAN = planned(FakeReader({"a": A}), table_of("a"))
 (TASK,) = cut_tasks(PLAN, [0])
 RED, NIR = TASK.object_keys(PLAN)
 RESULT = ShardResult(index=0, rows=[], read_s=1, write_s=2, stored_nbytes=3, peak_rss_mib=4)
+KEY = sidecar_key(0, '"0"')
+"""A store in memory counts its PUTs, and an ETag is such a number."""
+
+CONTENT = msgspec.msgpack.encode(RESULT)
 
 
 def stored(
-    etags: dict[str, str], sidecars: dict[str, bytes]
+    *puts: str, sidecar: bytes | None = CONTENT
 ) -> tuple[dict[int, str], ShardResult | Exception | None]:
-    """Return which tasks a finish and a worker find committed."""
-    stores = stores_of(FakeCube(etags=etags), FakeControl(files=dict(sidecars)))
+    """Return which tasks a finish and a worker find committed.
+
+    Args:
+        puts: Keys of objects in the order of their PUTs.
+        sidecar: That of the first object's first version.
+    """
+    store = in_memory()
+    for key in puts:
+        obstore.put(store, key, b"")
+    files = {} if sidecar is None else {KEY: sidecar}
+    stores = stores_of(ZarrCube(store, "place"), FakeControl(files=files))
 
     async def work() -> tuple[dict[int, str], ShardResult | Exception | None]:
         found = await find_committed(PLAN, (TASK,), stores=stores)
@@ -68,25 +84,22 @@ def stored(
 
 def test_task_is_committed_if_all_objects_are_there_and_the_sidecar_is_of_the_first() -> None:
     """Otherwise a worker fills it again. An empty sidecar says that its version was given up."""
-    key, content = sidecar_key(0, "1"), msgspec.msgpack.encode(RESULT)
-
-    assert stored({RED: "1", NIR: "2"}, {key: content}) == ({0: key}, RESULT)
-    assert stored({RED: "1"}, {key: content}) == ({}, None)
-    assert stored({NIR: "2"}, {key: content}) == ({}, None)
-    assert stored({}, {key: content}) == ({}, None)
-    assert stored({RED: "9", NIR: "2"}, {key: content}) == ({}, None)
-    assert stored({RED: "1", NIR: "9"}, {key: content}) == ({0: key}, RESULT)
-    assert stored({RED: "1", NIR: "2"}, {key: b""}) == ({}, None)
-    assert stored({RED: "1", NIR: "2"}, {}) == ({}, None)
+    assert stored(RED, NIR) == ({0: KEY}, RESULT)
+    assert stored(RED) == ({}, None)
+    assert stored(NIR) == ({}, None)
+    assert stored() == ({}, None)
+    assert stored(RED, NIR, RED) == ({}, None)
+    assert stored(RED, NIR, NIR) == ({0: KEY}, RESULT)
+    assert stored(RED, NIR, sidecar=b"") == ({}, None)
+    assert stored(RED, NIR, sidecar=None) == ({}, None)
 
 
 def test_damaged_sidecar_is_named() -> None:
     """It is not taken for none."""
-    key = sidecar_key(0, "1")
-    _, error = stored({RED: "1", NIR: "2"}, {key: b"\xc1"})
+    _, error = stored(RED, NIR, sidecar=b"\xc1")
 
     assert isinstance(error, StoreError)
-    assert str(error).startswith(f"{key} is damaged")
+    assert str(error).startswith(f"{KEY} is damaged")
 
 
 def test_sidecar_has_a_key_of_its_task_and_of_the_version_of_its_object() -> None:

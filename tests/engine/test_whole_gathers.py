@@ -1,20 +1,19 @@
 """Whole gathers with fakes: their result, how they resume after a crash, and what they refuse."""
 
 import asyncio
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import replace
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 import numpy as np
+import obstore
 import pytest
 
 from pixel_gather.core.errors import ArrayExistsError, BudgetError, BusyError, SourceError, StoreError
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -22,130 +21,37 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.read_shard import ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results import row_coordinates
-from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values
-from pixel_gather.core.stores import FoundCube, StoredShard
+from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, FoundCube
 from pixel_gather.engine import finish_gather as finish_module
-from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, give_up_shard, load_shard
-from pixel_gather.engine.plan_gather import Planned, plan_gather, read_found_list
+from pixel_gather.engine.gather_shard import LoadedShard, gather_shard, give_up_shard, load_shard
+from pixel_gather.engine.plan_gather import Planned, read_found_list
+from pixel_gather.engine.row_claim import RowClaim, claim_key
 from pixel_gather.engine.step_files import find_committed, load_plan, load_tasks
-from support.appends import GrownPlace
+from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
+from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
+from pixel_gather.io.cube.shard_codec import ShardEncoder, as_it_is
+from pixel_gather.io.cube.staged_cube import StagedZarrCube
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import GrownPlace, in_memory, paused
 from support.fakes import (
     CODING,
     FakeControl,
-    FakeCube,
-    FakeEncoder,
     FakeImage,
     FakeOpened,
     FakeReader,
     FakeTable,
-    access_to,
-    context_of,
     stores_of,
     table_of,
 )
-
-NAMES = tuple(f"s3://b/{n}.tif" for n in range(7))
-RNG = np.random.default_rng(7)
-IMAGES = {name: RNG.integers(1, 999, (1, 20, 16), "uint16") for name in NAMES}
+from support.whole_gather import IMAGES, NAMES, Gather
 
 
-@dataclass
-class Gather:
-    """A gather with fakes. Its control files and its cube survive a crash."""
-
-    images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
-    table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
-    request: dict[str, Any] = field(default_factory=dict)
-    cube: FakeCube = field(default_factory=FakeCube)
-    control: FakeControl = field(default_factory=FakeControl)
-    max_task_nbytes: int = 2**20
-
-    def __post_init__(self) -> None:
-        """Start without opened sources."""
-        self.reader = FakeReader(self.images)
-
-    def plan(self) -> Planned:
-        """Plan the gather. The default is shards of two rows and strips of eight lines."""
-        planned = self.plan_if_needed()
-        assert planned is not None, "the cube is complete"
-        return planned
-
-    def plan_if_needed(self) -> Planned | None:
-        """Plan the gather; None if there is nothing to gather."""
-        output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
-        request = {"sources": "list", "window": {"pixels": [0, 0, 16, 20]}, "output": output} | self.request
-        return asyncio.run(
-            plan_gather(
-                parse_request(request),
-                table=self.table,
-                context=context_of(self.cube, self.control, access_to(self.reader)),
-                workers=WorkerPool(max_task_nbytes=self.max_task_nbytes),
-            )
-        )
-
-    def plan_of_the_claim(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
-        """Return the plan as a worker finds it."""
-        assert self.cube.claimed is not None
-        control = self.control.below(self.cube.claimed.claim)
-        return asyncio.run(load_plan(control)), asyncio.run(load_tasks(control))
-
-    def shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
-        """Gather one shard."""
-        return asyncio.run(
-            gather_shard(
-                task,
-                plan=plan,
-                context=context_of(self.cube, self.control.below(plan.claim), access_to(self.reader)),
-                buffers=ShardBuffers(plan),
-            )
-        )
-
-    def filled(self, first: int = 0) -> Planned:
-        """Plan the gather, and gather its shards from one of them on."""
-        plan, tasks = self.plan()
-        for task in tasks[first:]:
-            self.shard(task, plan)
-        return plan, tasks
-
-    def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...], *, max_lost_share: float = 0.0) -> Report:
-        """Finish."""
-        return asyncio.run(
-            finish_gather(
-                plan=plan,
-                tasks=tasks,
-                stores=stores_of(self.cube, self.control.below(plan.claim)),
-                max_lost_share=max_lost_share,
-            )
-        )
-
-    def committed(self, plan: CubePlan, tasks: tuple[ShardTask, ...]) -> dict[int, str]:
-        """Return the keys of the committed tasks' sidecars."""
-        control = self.control.below(plan.claim)
-        return asyncio.run(find_committed(plan, tasks, stores=stores_of(self.cube, control)))
-
-    def load(self, task: ShardTask, plan: CubePlan, control: FakeControl | None = None) -> LoadedShard:
-        """Load the control files of a task."""
-
-        async def planned() -> CubePlan:
-            return plan
-
-        async def work() -> LoadedShard:
-            own = control or self.control.below(plan.claim)
-            return await load_shard(task, plan=planned, stores=stores_of(self.cube, own))
-
-        return asyncio.run(work())
-
-    def run(self) -> Report:
-        """Do all steps that are not done yet."""
-        plan, tasks = self.plan()
-        done = self.committed(plan, tasks)
-        for task in tasks:
-            if task.index not in done:
-                self.shard(task, plan)
-        return self.finish(plan, tasks)
+@cache
+def whole_digest() -> str:
+    """Return the digest of the undisturbed gather."""
+    return Gather().run().digest
 
 
 def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
@@ -154,25 +60,30 @@ def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
 
     report = gather.run()
 
-    cube = gather.cube.pixels["band_1"]
+    cube = gather.array("band_1")
     for row, name in enumerate(NAMES):
         np.testing.assert_array_equal(cube[row], IMAGES[name][0])
     assert report.status_counts == {"ok": 7}
     assert report.n_failed == 0
     assert report.is_aligned
-    assert gather.cube.coordinates["href"].tolist() == list(NAMES)
-    np.testing.assert_array_equal(gather.cube.coordinates["max"], cube.max(axis=(1, 2)))
+    assert gather.array("href").tolist() == list(NAMES)
+    np.testing.assert_array_equal(gather.array("max"), cube.max(axis=(1, 2)))
 
 
 def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     """The order is: claim, shards, sidecars, coordinates, receipt, and last the mark of a complete cube."""
     gather = Gather()
 
+    gather.plan()
+    claimed = gather.keys_by_put()
     gather.run()
 
-    assert gather.cube.calls[0] == "create"
-    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-4]] == ["shard"] * 4
-    assert gather.cube.calls[-4:] == ["coordinates", "quicklooks", "receipt", "complete"]
+    keys = gather.keys_by_put()
+    assert claimed == [ROOT_KEY, "band_1/zarr.json"]
+    assert keys[:4] == [f"band_1/c/{index}/0/0" for index in range(4)]
+    assert {"href/c/0", "href/zarr.json", QUICKLOOKS_KEY, RECEIPT_KEY} < set(keys[4:-1])
+    assert keys[-1] == ROOT_KEY
+    assert gather.is_complete()
     assert gather.control.keys_put[:3] == ["sources.msgpack", "tasks.json", "plan.msgpack"]
     assert [key.partition("-")[0] for key in gather.control.keys_put[3:]] == [
         each for index in range(4) for each in (f"headers/shards/{index:05d}.msgpack", f"shards/{index:05d}")
@@ -187,14 +98,14 @@ def test_gather_in_strips_makes_the_same_cube(lines: int, n_strips: int) -> None
 
     reports = whole.run(), strips.run()
 
-    np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
+    np.testing.assert_array_equal(strips.array("band_1"), whole.array("band_1"))
     for name in ("min", "max", "mean", "valid_fraction", "status"):
-        np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
+        np.testing.assert_array_equal(strips.array(name), whole.array(name))
     assert len(strips.control.keys_put) == 3 + 7 * n_strips * 2
     for gathered in (whole, strips):
-        (quicklooks,) = gathered.cube.quicklooks
-        assert quicklooks.rows.tolist() == list(range(7))
-        assert quicklooks.pictures == tuple(map(bytes, whole.cube.pixels["band_1"]))
+        rows, pictures = gathered.quicklooks()
+        assert rows == list(range(7))
+        np.testing.assert_array_equal(pictures, whole.array("band_1"))
     assert reports[1].requests == n_strips * reports[0].requests
 
 
@@ -203,7 +114,7 @@ def test_digest_does_not_depend_on_the_rows_in_a_shard(shard_rows: int) -> None:
     """Equal pixels have equal digests, however many rows a shard has."""
     layout = {"chunk": [1, 20, 16], "shard_rows": shard_rows}
 
-    assert Gather(request={"output": {"layout": layout}}).run().digest == Gather().run().digest
+    assert Gather(request={"output": {"layout": layout}}).run().digest == whole_digest()
 
 
 def test_digest_changes_with_one_pixel() -> None:
@@ -212,7 +123,7 @@ def test_digest_changes_with_one_pixel() -> None:
     changed[0, 19, 15] += 1
 
     digests = {
-        Gather().run().digest,
+        whole_digest(),
         Gather(images=IMAGES | {NAMES[3]: changed}).run().digest,
         Gather(table=table_of(*reversed(NAMES))).run().digest,
     }
@@ -249,10 +160,9 @@ def test_gather_goes_on_after_a_crash(crash: Crash) -> None:
 
     report = gather.run()
 
-    undisturbed = Gather()
-    assert report.digest == undisturbed.run().digest
+    assert report.digest == whole_digest()
     assert len(gather.reader.windows) == crash.rows_read_again
-    np.testing.assert_array_equal(gather.cube.pixels["band_1"], undisturbed.cube.pixels["band_1"])
+    np.testing.assert_array_equal(gather.array("band_1"), np.concatenate(list(IMAGES.values())))
 
 
 def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
@@ -271,35 +181,35 @@ def test_plan_gather_finds_nothing_to_do_where_the_cube_is_complete() -> None:
     """Nothing is read and nothing is written. A new cube is like an append of the same request."""
     gather = Gather()
     gather.run()
-    keys, calls = list(gather.control.keys_put), list(gather.cube.calls)
+    keys, etags = list(gather.control.keys_put), gather.etags()
     gather.reader.opened.clear()
 
     assert gather.plan_if_needed() is None
     assert gather.reader.opened == []
     assert gather.control.keys_put == keys
-    assert gather.cube.calls == calls
+    assert gather.etags() == etags
 
 
 @pytest.mark.parametrize("is_same", [True, False])
 def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> None:  # noqa: FBT001 # a case
     """The first claim wins. The other run continues with that plan or is refused."""
     first = Gather()
-    other = Gather(cube=first.cube, control=first.control)
+    made: list[Planned] = []
+
+    class SeenAsFree(ZarrCube, frozen=True):
+        """The first has claimed the place right after the look."""
+
+        async def found(self) -> FoundCube | None:
+            answer = await super().found()
+            if not made:
+                plan, tasks = await first.planned_first(first.table)
+                await first.shard(tasks[0], plan)
+                made.append((plan, tasks))
+            return answer
+
+    other = Gather(store=first.store, control=first.control, watch=lambda store: SeenAsFree(store, "place"))
     if not is_same:
         other.request = {"window": {"pixels": [0, 0, 3, 3]}}
-    seen_as_free = first.cube.found
-    made: list[tuple[CubePlan, tuple[ShardTask, ...]]] = []
-
-    async def found_before_the_first_has_claimed() -> FoundCube | None:
-        answer = await seen_as_free()
-        plan, tasks = await asyncio.to_thread(first.plan)
-        await asyncio.to_thread(first.shard, tasks[0], plan)
-        made.append((plan, tasks))
-        return answer
-
-    other.cube = replace(first.cube)
-    other.cube.found = found_before_the_first_has_claimed  # type: ignore[method-assign] # the moment between
-    other.cube.create = first.cube.create  # type: ignore[method-assign] # both at one place
     if is_same:
         assert other.plan() == made[0]
     else:
@@ -308,27 +218,27 @@ def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> 
 
     report = first.run()
     assert report.status_counts == {"ok": 7}
-    assert report.digest == Gather().run().digest
+    assert report.digest == whole_digest()
 
 
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
     """Sidecars of a deleted cube do not commit shards of the next one."""
     gather = Gather()
     plan, tasks = gather.plan()
-    gather.shard(tasks[0], plan)
-    gather.cube = FakeCube()
+    gather.fill_shard(tasks[0], plan)
+    gather.store = in_memory()
 
     report = gather.run()
 
-    assert report.digest == Gather().run().digest
-    np.testing.assert_array_equal(gather.cube.pixels["band_1"][0], IMAGES[NAMES[0]][0])
+    assert report.digest == whole_digest()
+    np.testing.assert_array_equal(gather.array("band_1")[0], IMAGES[NAMES[0]][0])
 
 
 def test_plan_gather_starts_anew_where_the_control_files_are_anothers() -> None:
     """The plan of another request is not used."""
     gather = Gather()
     gather.plan()
-    gather.cube, gather.request = FakeCube(), {"window": {"pixels": [0, 0, 3, 3]}}
+    gather.store, gather.request = in_memory(), {"window": {"pixels": [0, 0, 3, 3]}}
 
     plan, _ = gather.plan()
 
@@ -339,13 +249,13 @@ def test_plan_gather_leaves_another_gathers_cube_alone() -> None:
     """Another request at the same place is refused, and nothing is written."""
     gather = Gather()
     gather.run()
-    calls, keys = list(gather.cube.calls), list(gather.control.keys_put)
-    other = Gather(cube=gather.cube, request={"window": {"pixels": [0, 0, 3, 3]}})
+    etags, keys = gather.etags(), list(gather.control.keys_put)
+    other = Gather(store=gather.store, request={"window": {"pixels": [0, 0, 3, 3]}})
 
     with pytest.raises(ArrayExistsError):
         other.plan()
 
-    assert gather.cube.calls == calls
+    assert gather.etags() == etags
     assert gather.control.keys_put == keys
     assert other.control.keys_put == []
 
@@ -357,7 +267,7 @@ def test_plan_gather_writes_nothing_where_the_plan_is_refused() -> None:
     with pytest.raises(BudgetError):
         gather.plan()
 
-    assert gather.cube.calls == []
+    assert gather.contents() == {}
     assert gather.control.files == {}
 
 
@@ -366,11 +276,11 @@ def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
     gather = Gather()
     plan, tasks = gather.plan()
     for task in (*tasks, tasks[1]):
-        gather.shard(task, plan)
+        gather.fill_shard(task, plan)
 
     report = gather.finish(plan, tasks)
 
-    assert report.digest == Gather().run().digest
+    assert report.digest == whole_digest()
     assert report.status_counts == {"ok": 7}
 
 
@@ -379,13 +289,13 @@ def test_gather_shard_of_a_late_worker_leaves_what_another_has_committed() -> No
     gather = Gather()
     report = gather.run()
     plan, tasks = gather.plan_of_the_claim()
-    before = gather.cube.pixels["band_1"].copy()
+    etags = gather.etags()
     gather.reader = FakeReader({})
 
-    filled = gather.shard(tasks[0], plan)
+    filled = gather.fill_shard(tasks[0], plan)
 
     assert not filled.is_new
-    np.testing.assert_array_equal(gather.cube.pixels["band_1"], before)
+    assert gather.etags() == etags
     assert report.status_counts == {"ok": 7}
 
 
@@ -393,20 +303,20 @@ def test_gather_shard_looks_again_before_it_writes() -> None:
     """A shard that was committed while it read its sources is not changed, either."""
     gather = Gather()
     plan, tasks = gather.plan()
-    slow = Gather(images={}, cube=gather.cube, control=gather.control)
+    slow = Gather(images={}, store=gather.store, control=gather.control)
     reads = slow.reader.open_
 
     async def open_late(
         href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
-        await asyncio.to_thread(gather.shard, tasks[0], plan)
+        await asyncio.to_thread(gather.fill_shard, tasks[0], plan)
         return await reads(href, overview=overview, cost=cost, packed_header=packed_header)
 
     slow.reader.open_ = open_late  # type: ignore[method-assign] # the moment at which the other is faster
-    filled = slow.shard(tasks[0], plan)
+    filled = slow.fill_shard(tasks[0], plan)
 
     assert not filled.is_new
-    np.testing.assert_array_equal(gather.cube.pixels["band_1"][0], IMAGES[NAMES[0]][0])
+    np.testing.assert_array_equal(gather.array("band_1")[0], IMAGES[NAMES[0]][0])
 
 
 @pytest.mark.parametrize("missing", [0, 3])
@@ -416,7 +326,7 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
     plan, tasks = gather.plan()
     for task in tasks:
         if task.index != missing:
-            gather.shard(task, plan)
+            gather.fill_shard(task, plan)
 
     with pytest.raises(
         StoreError,
@@ -424,13 +334,13 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
     ):
         gather.finish(plan, tasks)
 
-    assert "complete" not in gather.cube.calls
+    assert not gather.is_complete()
 
 
 def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
     """If the request allows that many, the cube is complete and their sources have the status lost."""
     gather = Gather()
-    plan, tasks = gather.filled(1)
+    plan, tasks = gather.fill_from(1)
 
     report = gather.finish(plan, tasks, max_lost_share=1 / len(tasks))
 
@@ -439,7 +349,7 @@ def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
     assert (report.n_shards, report.n_lost_shards, report.n_failed) == (len(tasks), 1, n_lost)
     assert "1 of" in report.warnings[-1]
     assert report.causes[0].reason == "shard 0 was lost to a worker that failed"
-    assert gather.cube.calls[-1] == "complete"
+    assert gather.is_complete()
 
 
 def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
@@ -450,7 +360,7 @@ def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
         images=dict.fromkeys(names, IMAGES[NAMES[0]]),
         request={"output": {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}},
     )
-    plan, tasks = gather.filled(29)
+    plan, tasks = gather.fill_from(29)
 
     assert 58.0 / 100 * 50 < 29
     assert gather.finish(plan, tasks, max_lost_share=58.0 / 100).n_lost_shards == 29
@@ -470,15 +380,14 @@ def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
 
     report = gather.run()
 
-    cube = gather.cube.pixels["band_1"]
+    cube = gather.array("band_1")
     assert (cube[2] == 0).all()
     for row in (0, 1, 3, 4, 5, 6):
         np.testing.assert_array_equal(cube[row], IMAGES[NAMES[row]][0])
-    assert gather.cube.coordinates["status"].tolist() == [0, 0, Status.CORRUPT, 0, 0, 0, 0]
-    assert np.isnan(gather.cube.coordinates["mean"][2])
-    assert gather.cube.coordinates["valid_fraction"][2] == 0
-    (quicklooks,) = gather.cube.quicklooks
-    assert quicklooks.rows.tolist() == [0, 1, 3, 4, 5, 6]
+    assert gather.array("status").tolist() == [0, 0, Status.CORRUPT, 0, 0, 0, 0]
+    assert np.isnan(gather.array("mean")[2])
+    assert gather.array("valid_fraction")[2] == 0
+    assert gather.quicklooks()[0] == [0, 1, 3, 4, 5, 6]
     assert report.n_failed == 1
     (cause,) = report.causes
     assert (cause.status, cause.reason, cause.hrefs) == (
@@ -495,14 +404,13 @@ def test_source_that_was_replaced_between_two_strips_has_no_picture() -> None:
     plan, tasks = gather.plan()
     assert plan.n_strips == 2
     for task in tasks:
-        gather.shard(task, plan)
+        gather.fill_shard(task, plan)
         gather.images[NAMES[3]] = FakeImage(pixels=IMAGES[NAMES[3]], header={"etag": '"other"'})
 
     report = gather.finish(plan, tasks)
 
     assert report.status_counts == {"ok": 6, "changed": 1}
-    (quicklooks,) = gather.cube.quicklooks
-    assert quicklooks.rows.tolist() == [0, 1, 2, 4, 5, 6]
+    assert gather.quicklooks()[0] == [0, 1, 2, 4, 5, 6]
 
 
 def test_gather_of_nothing_but_failures_still_finishes() -> None:
@@ -511,7 +419,7 @@ def test_gather_of_nothing_but_failures_still_finishes() -> None:
     plan, tasks = gather.plan()
     gather.images.clear()
     for task in tasks:
-        gather.shard(task, plan)
+        gather.fill_shard(task, plan)
 
     report = gather.finish(plan, tasks)
 
@@ -530,8 +438,8 @@ def test_gather_writes_nodata_of_rows_only_where_they_differ() -> None:
     plain.run()
     report = odd.run()
 
-    assert "nodata" not in plain.cube.coordinates
-    np.testing.assert_equal(odd.cube.coordinates["nodata"].tolist(), [5, np.nan, 5, 5, 5, 5, 5])
+    assert "nodata" not in plain.arrays()
+    np.testing.assert_equal(odd.array("nodata").tolist(), [5, np.nan, 5, 5, 5, 5, 5])
     assert any("different nodata" in warning for warning in report.warnings)
 
 
@@ -551,12 +459,12 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
     report = gather.run()
 
-    np.testing.assert_array_equal(gather.cube.pixels["red"][2], IMAGES[NAMES[4]][0])
-    np.testing.assert_array_equal(gather.cube.pixels["nir"][0], IMAGES[NAMES[1]][0])
-    assert (gather.cube.pixels["nir"][1] == 0).all()
-    assert gather.cube.described["href"].dims == ("time", "measurement")
-    assert gather.cube.coordinates["status"].tolist() == [[0, 0], [0, 1], [0, 0]]
-    assert gather.cube.coordinates["time"].tolist() == [1000, 1001, 1002]
+    np.testing.assert_array_equal(gather.array("red")[2], IMAGES[NAMES[4]][0])
+    np.testing.assert_array_equal(gather.array("nir")[0], IMAGES[NAMES[1]][0])
+    assert (gather.array("nir")[1] == 0).all()
+    assert gather.open()["href"].dims == ("time", "measurement")
+    assert gather.array("status").tolist() == [[0, 0], [0, 1], [0, 0]]
+    assert gather.array("time").tolist() == [1000, 1001, 1002]
     assert report.status_counts == {"ok": 5, "absent": 1}
     assert report.n_failed == 0
 
@@ -570,45 +478,45 @@ def test_finish_gather_writes_rows_in_batches(rows_at_once: int, monkeypatch: py
 
     gather.run()
 
-    assert gather.cube.coordinates["href"].tolist() == list(NAMES)
-    assert (gather.cube.coordinates["status"] == 0).all()
-
-
-@dataclass
-class _RunsOfRows(FakeCube):
-    """A cube that records each run of rows, [start, stop), and its first coordinate."""
-
-    runs: list[tuple[int, int, str]] = field(default_factory=list)
-
-    async def write_rows(
-        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
-    ) -> None:
-        """Store the rows."""
-        name = coordinates[0].name
-        self.runs.append((start, start + len(values[name]), name))
-        await super().write_rows(plan, coordinates, start, values)
-
-    @contextmanager
-    def stage(self) -> Iterator[FakeCube]:
-        """Open an empty cube that records into this one."""
-        yield _RunsOfRows(runs=self.runs)
+    assert gather.array("href").tolist() == list(NAMES)
+    assert (gather.array("status") == 0).all()
 
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk written shard by shard would be read and written again for each shard."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     monkeypatch.setattr(finish_module, "_ROWS_AT_ONCE", 2)
-    cube = _RunsOfRows()
+    runs: list[tuple[int, int, str]] = []
+
+    class NotingRows(StagedZarrCube, frozen=True):
+        """Notes each run of rows, [start, stop), and its first coordinate."""
+
+        async def write_rows(
+            self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+        ) -> None:
+            name = coordinates[0].name
+            runs.append((start, start + len(values[name]), name))
+            await super().write_rows(plan, coordinates, start, values)
+
+    class Cube(ZarrCube, frozen=True):
+        @contextmanager
+        def stage(self) -> Iterator[StagedZarrCube]:
+            with super().stage() as staged:
+                assert isinstance(staged, StagedZarrCube)
+                yield NotingRows(staged.store, self.place, shards_in=self.store)
+
     images: dict[str, Any] = {
         name: FakeImage(pixels=image, header={"nodata": row})
         for row, (name, image) in enumerate(IMAGES.items())
     }
 
-    Gather(images=images, cube=cube).run()
+    gather = Gather(images=images, watch=lambda store: Cube(store, "place"))
 
-    assert [run[:2] for run in cube.runs] == [(0, 3), (3, 6), (6, 7)] * 2
-    assert [run[2] for run in cube.runs[3:]] == ["nodata"] * 3
-    assert cube.coordinates["nodata"].tolist() == list(range(7))
+    gather.run()
+
+    assert [run[:2] for run in runs] == [(0, 3), (3, 6), (6, 7)] * 2
+    assert [run[2] for run in runs[3:]] == ["nodata"] * 3
+    assert gather.array("nodata").tolist() == list(range(7))
 
 
 @dataclass
@@ -630,15 +538,24 @@ class _MeetingControl(FakeControl):
         return await super().get_range(key, start, stop)
 
 
+def load(gather: Gather, task: ShardTask, plan: CubePlan, control: Any) -> LoadedShard:
+    """Load the control files of a task."""
+
+    async def planned() -> CubePlan:
+        return plan
+
+    return asyncio.run(load_shard(task, plan=planned, stores=stores_of(gather.cube, control)))
+
+
 def test_load_shard_asks_for_sidecar_and_list_at_one_time() -> None:
     """The requests run at one time, so a worker waits only once."""
     gather = Gather()
     plan, tasks = gather.plan()
     control = gather.control.below(plan.claim)
-    gather.cube.etags[tasks[1].object_keys(plan)[0]] = '"stored, not committed"'
+    obstore.put(gather.store, tasks[1].object_keys(plan)[0], b"stored, not committed")
 
-    meeting: Any = _MeetingControl(files=control.files, folder=control.folder)
-    loaded = gather.load(tasks[1], plan, meeting)
+    meeting = _MeetingControl(files=control.files, folder=control.folder)
+    loaded = load(gather, tasks[1], plan, meeting)
 
     assert loaded.committed is None
     assert [source.href for row in loaded.rows for source in row.sources if source] == list(NAMES[2:4])
@@ -652,7 +569,7 @@ def test_load_shard_of_a_committed_task_needs_no_list() -> None:
     control = gather.control.below(plan.claim)
     del control.files[f"{control.folder}sources.msgpack"]
 
-    loaded = gather.load(tasks[0], plan, control)
+    loaded = load(gather, tasks[0], plan, control)
 
     assert loaded.committed is not None
     assert loaded.committed.index == 0
@@ -669,7 +586,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
         gather_shard(
             tasks[0],
             plan=plan,
-            context=context_of(gather.cube, gather.control.below(plan.claim), access_to(gather.reader)),
+            context=gather.context_of(plan),
             buffers=ShardBuffers(plan),
             on_source=lambda row, slot, _: seen.append((row, slot)),
         )
@@ -677,9 +594,9 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
 
     assert sorted(seen) == [(0, 0), (1, 0)]
     assert filled.is_new
-    assert filled.result.stored_nbytes == 2 * 20 * 16 * 2
+    assert filled.result.stored_nbytes == len(gather.contents()["band_1/c/0/0/0"])
     assert filled.result.peak_rss_mib > 10
-    assert gather.committed(plan, tasks).keys() == {0}
+    assert asyncio.run(find_committed(plan, tasks, stores=gather.context_of(plan))).keys() == {0}
 
 
 def test_report_is_kept_in_the_cube_and_read_back() -> None:
@@ -687,7 +604,7 @@ def test_report_is_kept_in_the_cube_and_read_back() -> None:
     gather = Gather()
     report = gather.run()
 
-    found = asyncio.run(gather.cube.found())
+    found = gather.found()
 
     assert found is not None
     assert found.report is not None
@@ -696,54 +613,41 @@ def test_report_is_kept_in_the_cube_and_read_back() -> None:
     assert replace(again, digest="") != report
 
 
-def _planned_anew(gather: Gather) -> CubePlan:
-    """Remove the cube of a gather and plan it once more."""
-    gather.cube.claimed = gather.cube.report = None
-    time.sleep(0.001)  # a claim is as exact as the clock
-    plan, _ = gather.plan()
-    return plan
-
-
 def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
     """All shards of the removed cube are there, but the new cube has none yet."""
     gather = Gather()
-    plan, tasks = gather.filled()
-    again = _planned_anew(gather)
-    n_calls = len(gather.cube.calls)
+    plan, tasks = gather.fill_from(0)
+    gather.plan_anew()
+    etags = gather.etags()
 
     with pytest.raises(ArrayExistsError, match="planned anew since: submit its request again"):
         gather.finish(plan, tasks)
 
-    assert gather.cube.claimed == again != plan
-    assert gather.cube.calls[n_calls:] == []
+    assert gather.etags() == etags
 
 
-def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize("key", ["href/c/0", ROOT_KEY])
+def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works(key: str) -> None:
     """The last PUT replaces only the metadata that the finish saw when it began."""
     gather = Gather()
-    plan, tasks = gather.filled()
-    staged = FakeCube()
+    plan, tasks = gather.fill_from(0)
 
-    async def replaced_meanwhile(report: Receipt) -> None:
-        del report
-        gather.cube.claimed = replace(plan, planned_at=plan.planned_at + 1)
+    async def meanwhile() -> None:
+        gather.plan_anew()
 
-    monkeypatch.setattr(staged, "write_receipt", replaced_meanwhile)
-    monkeypatch.setattr(gather.cube, "stage", lambda: nullcontext(staged))
+    paused(gather, meanwhile, ("put", key))
 
     with pytest.raises(ArrayExistsError, match="planned anew since"):
         gather.finish(plan, tasks)
 
-    assert gather.cube.report is None
+    assert not gather.is_complete()
 
 
 def test_finish_gather_refuses_where_the_cube_was_removed() -> None:
     """Shards without their arrays are not a cube."""
     gather = Gather()
-    plan, tasks = gather.filled()
-    gather.cube.claimed = None
+    plan, tasks = gather.fill_from(0)
+    obstore.delete(gather.store, ROOT_KEY)
 
     with pytest.raises(ArrayExistsError, match="has been removed since it was planned"):
         gather.finish(plan, tasks)
@@ -754,10 +658,10 @@ def test_finish_gather_of_a_complete_cube_returns_its_report() -> None:
     gather = Gather()
     report = gather.run()
     plan, tasks = gather.plan_of_the_claim()
-    n_calls = len(gather.cube.calls)
+    etags = gather.etags()
 
     assert gather.finish(plan, tasks) == report
-    assert gather.cube.calls[n_calls:] == []
+    assert gather.etags() == etags
 
 
 def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_read() -> None:
@@ -769,31 +673,23 @@ def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_
     async def open_late(
         href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
-        if gather.cube.claimed == plan:
-            with ThreadPoolExecutor(1) as pool:  # the loop stands still: nobody looks when it is half done
-                pool.submit(_planned_anew, gather).result()
+        gather.plan_anew()
         return await opens(href, overview=overview, cost=cost, packed_header=packed_header)
 
     gather.reader.open_ = open_late  # type: ignore[method-assign] # the moment of it
 
     with pytest.raises(ArrayExistsError, match="planned anew since"):
-        gather.shard(tasks[0], plan)
+        gather.fill_shard(tasks[0], plan)
 
-    assert not [call for call in gather.cube.calls if call.startswith("shard")]
+    assert gather.etags().keys() == {ROOT_KEY, "band_1/zarr.json"}
 
 
 def test_gather_shard_tells_measuring_from_writing() -> None:
     """The times to measure and to store are separate, and both count as the worker's time."""
     gather = Gather()
     plan, tasks = gather.plan()
-    write = gather.cube.write_shard
-
-    async def write_slowly(*given: Any, **more: Any) -> StoredShard | None:
-        await asyncio.sleep(0.2)
-        return await write(*given, **more)
-
-    gather.cube.write_shard = write_slowly  # type: ignore[method-assign] # slow, and otherwise as it is
-    result = gather.shard(tasks[0], plan).result
+    paused(gather, partial(asyncio.sleep, 0.2), ("put", tasks[0].object_keys(plan)[0]))
+    result = gather.fill_shard(tasks[0], plan).result
 
     assert result.write_s >= 0.2
     assert 0 < result.measure_s < 0.2
@@ -812,14 +708,14 @@ def test_gather_opens_no_source_whose_header_the_index_has() -> None:
     plan, tasks = gather.plan()
     gather.reader.opened.clear()
     for task in tasks:
-        gather.shard(task, plan)
+        gather.fill_shard(task, plan)
 
     report = gather.finish(plan, tasks)
 
     assert sorted(gather.reader.opened) == list(NAMES[3:])
     assert [each.headers_stop > each.headers_start for each in tasks] == [True, True, False, False]
-    assert gather.cube.headers.keys() == set(NAMES)
-    assert report.digest == Gather().run().digest
+    assert gather.headers().keys() == set(NAMES)
+    assert report.digest == whole_digest()
 
 
 SEARCHED: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", "assets": ["red"]}}}
@@ -827,10 +723,8 @@ SEARCHED: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", 
 
 def found_list(gather: Gather, **changes: Any) -> bytes | None:
     """Return the list that a gather which goes on reads in place of a search."""
-    given = {"window": {"pixels": [0, 0, 16, 20]}} | gather.request | changes
-    output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
-    request = parse_request({"output": output} | given)
-    return asyncio.run(read_found_list(request, stores_of(gather.cube, gather.control)))
+    request = parse_request(gather.given(gather.request | changes))
+    return asyncio.run(read_found_list(request, gather.context()))
 
 
 def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
@@ -838,16 +732,17 @@ def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
     gather = Gather(table=table_of(*NAMES, found=b"the scenes"), request=SEARCHED)
     assert found_list(gather) is None
     unasked: Any = None
-    assert found_list(Gather(cube=unasked), sources="list") is None
+    assert found_list(Gather(watch=lambda _: unasked), sources="list") is None
     plan, tasks = gather.plan()
 
     assert found_list(gather) == b"the scenes"
     assert found_list(gather, window={"pixels": [0, 0, 3, 3]}) is None
     assert found_list(gather, sources="list") is None
     for task in tasks:
-        gather.shard(task, plan)
+        gather.fill_shard(task, plan)
     gather.finish(plan, tasks)
-    assert gather.cube.found_list == b"the scenes"
+    assert gather.contents()["sources.parquet"] == b"the scenes"
+    obstore.put(gather.store, claim_key(2), RowClaim.of(plan).to_bytes())  # nobody looks there
     assert found_list(gather) is None
 
 
@@ -858,8 +753,8 @@ def test_cube_of_a_list_keeps_no_found_list() -> None:
     expired = Gather(table=table_of(*NAMES), request=SEARCHED)
     expired.run()
 
-    assert of_list.cube.found_list is None
-    assert expired.cube.found_list is None
+    assert "sources.parquet" not in of_list.contents()
+    assert "sources.parquet" not in expired.contents()
 
 
 def test_plan_gather_describes_the_crs_and_the_place_unless_the_caller_does() -> None:
@@ -888,7 +783,7 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
     plan, (task,) = gather.plan()
     spans: list[tuple[int, int]] = []
 
-    class Noting(FakeEncoder):
+    class Noting(ShardEncoder):
         """Notes the rows."""
 
         async def encode_rows(self, start: int, stop: int) -> None:
@@ -896,11 +791,15 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
             spans.append((start, stop))
             await super().encode_rows(start, stop)
 
-    def encoder(plan: CubePlan, _: Any, pixels: Any, *, n_before: int, places: Any) -> FakeEncoder:
-        return Noting(plan, pixels, n_before, places)
+    class Cube(ZarrCube, frozen=True):
+        def encoder(self, *given: Any, **others: Any) -> ShardEncoder:
+            plan, _, bands = given
+            layout = plan.layout
+            assert others["n_before"] == 0
+            return Noting(bands, shard=layout.shard, chunk=layout.chunk, fill_value=0, encode=as_it_is)
 
-    gather.cube.encoder = encoder  # type: ignore[assignment,method-assign] # it notes the rows
-    gather.shard(task, plan)
+    gather.watch = lambda store: Cube(store, "place")
+    gather.fill_shard(task, plan)
 
     assert sorted(spans) == [(0, 18), (18, 36), (36, 40)]
 
@@ -910,12 +809,13 @@ def test_sidecar_tells_how_long_its_worker_took_and_where() -> None:
     gather = Gather(images={name: np.concatenate([image, image]) for name, image in IMAGES.items()})
     plan, tasks = gather.plan()
 
-    result = gather.shard(tasks[1], plan).result
+    result = gather.fill_shard(tasks[1], plan).result
 
     assert result.index == 1
     assert min(result.read_s, result.measure_s, result.write_s) > 0
     assert result.worker_s < 60
-    assert result.stored_nbytes == 2 * 2 * 20 * 16 * 2
+    stored = gather.contents()
+    assert result.stored_nbytes == sum(len(stored[key]) for key in tasks[1].object_keys(plan))
     assert result.machine
     assert [sorted(each) for each in result.pictures] == [[2, 3], [2, 3]]
 
@@ -928,34 +828,33 @@ def test_finish_gather_writes_scales_and_overhangs_of_rows_only_where_they_diffe
     scaled.run()
     short.run()
 
-    assert scaled.cube.coordinates["scale_factor"].tolist() == [1, 2, 1, 1, 1, 1, 1]
-    assert "inside_y_stop" not in scaled.cube.coordinates
-    assert short.cube.coordinates["inside_y_stop"].tolist() == [20, 20, 12, 20, 20, 20, 20]
-    assert "scale_factor" not in short.cube.coordinates
-    assert "nodata" not in short.cube.coordinates
+    assert scaled.array("scale_factor").tolist() == [1, 2, 1, 1, 1, 1, 1]
+    assert "inside_y_stop" not in scaled.arrays()
+    assert short.array("inside_y_stop").tolist() == [20, 20, 12, 20, 20, 20, 20]
+    assert "scale_factor" not in short.arrays()
+    assert "nodata" not in short.arrays()
 
 
 def test_finish_gather_has_no_evidence_of_lost_shards() -> None:
     """Neither pictures nor digests, though all else is there."""
     gather = Gather()
-    plan, tasks = gather.filled(1)
+    plan, tasks = gather.fill_from(1)
 
     gather.finish(plan, tasks, max_lost_share=0.25)
 
-    (quicklooks,) = gather.cube.quicklooks
-    assert quicklooks.rows.tolist() == [2, 3, 4, 5, 6]
-    assert gather.cube.receipt is not None
-    assert gather.cube.headers.keys() == set(NAMES[2:])
-    assert gather.cube.coordinates["status"].tolist() == [Status.LOST] * 2 + [0] * 5
-    assert gather.cube.table["failure"].tolist()[:3] == ["shard 0 was lost to a worker that failed"] * 2 + [
-        ""
-    ]
+    assert gather.quicklooks()[0] == [2, 3, 4, 5, 6]
+    contents = gather.contents()
+    assert RECEIPT_KEY in contents
+    assert gather.headers().keys() == set(NAMES[2:])
+    assert gather.array("status").tolist() == [Status.LOST] * 2 + [0] * 5
+    _, table = read_table(contents[ROWS_KEY], ("failure",), place="place")
+    assert table["failure"].tolist()[:3] == ["shard 0 was lost to a worker that failed"] * 2 + [""]
 
 
 def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
     """One more is too many."""
     gather = Gather()
-    plan, tasks = gather.filled(2)
+    plan, tasks = gather.fill_from(2)
 
     with pytest.raises(StoreError, match="2 of 4 shards have not been gathered \\(shard 0, "):
         gather.finish(plan, tasks, max_lost_share=0.49)
@@ -965,9 +864,8 @@ def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
 def test_shards_that_were_given_up_are_not_told_to_be_gathered_again() -> None:
     """A finish has died after it had given them up, and the same request allows fewer now."""
     gather = Gather()
-    plan, tasks = gather.filled(1)
-    stores = stores_of(gather.cube, gather.control.below(plan.claim))
-    asyncio.run(give_up_shard(tasks[0], plan=plan, stores=stores))
+    plan, tasks = gather.fill_from(1)
+    asyncio.run(give_up_shard(tasks[0], plan=plan, stores=gather.context_of(plan)))
 
     with pytest.raises(
         StoreError, match=r"\(shard 0\): an earlier finish has given them up\. Allow that many"
@@ -981,18 +879,18 @@ def test_finish_gather_is_to_run_again_where_a_late_worker_replaced_what_it_gave
 ) -> None:
     """The shard in its place is of no commit, so its rows would be told as lost but hold pixels."""
     gather = Gather()
-    plan, tasks = gather.filled(1)
+    plan, tasks = gather.fill_from(1)
     (key,) = tasks[0].object_keys(plan)
 
     async def beaten(task: ShardTask, **named: Any) -> None:
         await give_up_shard(task, **named)
-        gather.cube.etags[key] = '"late"'
+        obstore.put(gather.store, key, b"late")
 
     with monkeypatch.context() as patch:
         patch.setattr(finish_module, "give_up_shard", beaten)
         with pytest.raises(BusyError, match="run again"):
             gather.finish(plan, tasks, max_lost_share=0.25)
-    assert "complete" not in gather.cube.calls
+    assert not gather.is_complete()
 
     assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
 
@@ -1021,5 +919,4 @@ def test_gather_of_windows_that_are_no_picture_has_no_quicklooks() -> None:
 
     gather.run()
 
-    assert "quicklooks" not in gather.cube.calls
-    assert gather.cube.quicklooks == ()
+    assert QUICKLOOKS_KEY not in gather.contents()

@@ -41,7 +41,6 @@ from pixel_gather.core.stores import (
     StoredShard,
 )
 from pixel_gather.io.cube.zarr_metadata import versions_after
-from support.fakes import FakeEncoder
 
 ROWS_KEY: Final = "rows.parquet"
 RECEIPT_KEY: Final = "receipt.json"
@@ -114,6 +113,29 @@ class Access(Protocol):
 
     def __call__[T](self, act: Callable[[], T]) -> Awaitable[T]:
         """Return the answer."""
+
+
+@dataclass
+class SimulatedEncoder:
+    """A ``RowEncoder`` that compresses nothing."""
+
+    plan: CubePlan
+    bands: Sequence[Pixels]
+    n_before: int = 0
+    places: Sequence[Sequence[int | None]] = ()
+    """Of each band: place in the shard of each row; None if it is not put."""
+
+    rows: set[int] = field(default_factory=set)
+    nbytes: int | None = None
+    """None, as the pixels are needed until they are stored."""
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Note the rows."""
+        assert self.rows.isdisjoint(range(start, stop))
+        self.rows.update(range(start, stop))
+
+    def close(self) -> None:
+        """Hold no memory."""
 
 
 @dataclass(kw_only=True)
@@ -258,17 +280,18 @@ class SimulatedCube:
         *,
         n_before: int,
         places: Sequence[Sequence[int | None]] = (),
-    ) -> FakeEncoder:
+    ) -> SimulatedEncoder:
         """Keep the pixels as they are."""
         assert len(array.measurements) == len(bands)
         pixels = [each for each in bands if not isinstance(each, BandTiles)]
-        return FakeEncoder(plan, pixels, n_before, places)
+        return SimulatedEncoder(plan, pixels, n_before, places)
 
     async def write_shard(
         self, path: str, encoder: RowEncoder, *, replaces: str | None
     ) -> StoredShard | None:
         """Put a shard, with its former rows if it has some."""
-        assert isinstance(encoder, FakeEncoder)
+        assert isinstance(encoder, SimulatedEncoder)
+        assert encoder.rows == set(range(len(encoder.bands[0]))), "all rows are compressed, each once"
         n_before = encoder.n_before
         added = {
             (place, band): np.array(row)

@@ -14,16 +14,17 @@ from obstore.exceptions import GenericError
 from obstore.store import LocalStore, MemoryStore
 
 from engine.test_commit_shard import Place
-from engine.test_whole_gathers import IMAGES, NAMES, Gather
 from faults.own_faults import FAULTS, OwnFault, own_faults_text
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, load_packed_headers
 from pixel_gather.engine.step_files import PLAN_KEY, load_plan, load_tasks
 from pixel_gather.io.cube.control_files import ObjectControlStore
-from support.appends import GrownPlace
-from support.fakes import FakeControl, FakeCube, table_of
+from support.appends import GrownPlace, paused
+from support.fakes import FakeControl, table_of
+from support.whole_gather import IMAGES, NAMES, Gather
 
 PROJECT = Path(__file__).parents[2]
 
@@ -50,17 +51,15 @@ def test_documented_faults_are_those_that_are_injected() -> None:
 def test_finish_that_is_killed_before_complete_is_repeated() -> None:
     """Everything is written but the mark of a complete cube. The next finish reads no source."""
     gather = Gather()
-    plan, tasks = gather.filled()
+    plan, tasks = gather.fill_from(0)
 
-    async def killed(*_: Any, **__: Any) -> None:
+    async def killed() -> None:
         raise OSError("the machine was switched off")
 
-    put = gather.cube.put_object
-    gather.cube.put_object = killed  # type: ignore[method-assign] # the moment
+    paused(gather, killed, ("put", ROOT_KEY))
     with pytest.raises(OSError, match="switched off"):
         gather.finish(plan, tasks)
-    is_complete = gather.cube.report is not None
-    gather.cube.put_object = put  # type: ignore[method-assign] # as before
+    is_complete = gather.is_complete()
     gather.reader.opened.clear()
 
     report = gather.finish(plan, tasks)
@@ -130,7 +129,7 @@ def test_sidecar_whose_answer_is_lost_is_the_workers_own(losing: Callable[[str],
 def test_damaged_control_file_is_named(key: str, content: bytes | None) -> None:
     """Steps that need the file fail by the class that the state machine knows. No cube is complete."""
     gather = Gather()
-    plan, tasks = gather.filled()
+    plan, tasks = gather.fill_from(0)
     control = gather.control.below(plan.claim)
     (path,) = (each for each in gather.control.files if each.startswith(control.folder + key))
     if content is None:
@@ -149,7 +148,7 @@ def test_damaged_control_file_is_named(key: str, content: bytes | None) -> None:
     with pytest.raises(StoreError, match=r"run .*again|is missing"):
         go_on()
 
-    assert gather.cube.report is None
+    assert not gather.is_complete()
 
 
 def test_damaged_packed_headers_are_not_used() -> None:
@@ -226,9 +225,8 @@ def test_no_source_is_refused() -> None:
 def test_one_source_is_a_cube_of_one_row() -> None:
     """No step needs a second one."""
     gather = Gather(table=table_of(NAMES[0]))
-    cube: FakeCube = gather.cube
 
     report = gather.run()
 
     assert report.status_counts == {"ok": 1}
-    np.testing.assert_array_equal(cube.pixels["band_1"], IMAGES[NAMES[0]])
+    np.testing.assert_array_equal(gather.array("band_1"), IMAGES[NAMES[0]])

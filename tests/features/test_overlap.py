@@ -3,35 +3,26 @@
 import asyncio
 import itertools
 from dataclasses import dataclass, field
+from typing import Any, override
 
 import numpy as np
+from msgspec.structs import replace
 
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import Cost
-from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import RowEncoder, StoredShard
-from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.features.gather.gather import _gather_shards
 from pixel_gather.in_process.progress import Progress
-from support.fakes import (
-    FakeControl,
-    FakeCube,
-    FakeLimiter,
-    FakeOpened,
-    FakeReader,
-    access_to,
-    context_of,
-    table_of,
-)
+from pixel_gather.io.cube.zarr_cube import ZarrCube
+from support.appends import GrownPlace
+from support.fakes import FakeLimiter, FakeOpened, FakeReader, access_to, table_of
 
 N_SHARDS = 12
 MOST_SHARDS = 4
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))
 IMAGES = {name: np.full((1, 16, 16), row + 1, "uint16") for row, name in enumerate(NAMES)}
-REQUEST = {
-    "sources": "list",
+REQUEST: dict[str, Any] = {
     "window": {"pixels": [0, 0, 16, 16]},
-    "output": {"layout": {"chunk": [1, 16, 16], "shard_rows": 1}},
+    "output": {"codec": "none", "layout": {"chunk": [1, 16, 16], "shard_rows": 1}},
 }
 
 
@@ -59,19 +50,19 @@ class LoggingReader(FakeReader):
         return await super().open_(href, overview=overview, cost=cost, packed_header=packed_header)
 
 
-@dataclass
-class SlowCube(FakeCube):
+class SlowCube(ZarrCube, frozen=True, kw_only=True):
     """A cube that stores a shard only when the next one is being read."""
 
-    log: Log = field(default_factory=Log)
+    log: Log
 
+    @override
     async def write_shard(self, key: str, encoder: RowEncoder, *, replaces: str | None) -> StoredShard | None:
         """Wait for the next shard's first source, then store the shard."""
         row = int(key.split("/")[2])
         self.log.events.append(f"store {row}")
         if row + 1 < N_SHARDS:
             await asyncio.wait_for(self.log.opened[row + 1].wait(), timeout=10)
-        stored = await super().write_shard(key, encoder, replaces=replaces)
+        stored = await ZarrCube.write_shard(self, key, encoder, replaces=replaces)
         self.log.events.append(f"stored {row}")
         return stored
 
@@ -79,26 +70,20 @@ class SlowCube(FakeCube):
 def test_shard_is_stored_while_the_next_is_read() -> None:
     """Otherwise this store would wait for ever. A fifth shard waits for memory."""
     log = Log()
+    place = GrownPlace(
+        images=IMAGES, request=REQUEST, watch=lambda store: SlowCube(store=store, place="place", log=log)
+    )
 
-    async def run() -> SlowCube:
-        cube, reader = SlowCube(log=log), LoggingReader(IMAGES)
-        context = context_of(cube, FakeControl(), access_to(reader, limiter=FakeLimiter(1), timeout_s=10.0))
-        planned = await plan_gather(
-            parse_request(REQUEST),
-            table=table_of(*NAMES),
-            context=context,
-            workers=WorkerPool(max_task_nbytes=2**20),
-        )
-        assert planned is not None
-        plan, tasks = planned
-        reader.log = log
-        log.events.clear()
-        await _gather_shards(plan, tasks, context=context.of_plan(plan.claim), on_progress=_ignore)
-        return cube
+    async def run() -> None:
+        plan, tasks = await place.planned_first(table_of(*NAMES))
+        sources = access_to(LoggingReader(IMAGES, log=log), limiter=FakeLimiter(1), timeout_s=10.0)
+        context = replace(place.context().of_plan(plan.claim), sources=sources)
+        await _gather_shards(plan, tasks, context=context, on_progress=_ignore)
 
-    cube = asyncio.run(run())
+    asyncio.run(run())
 
-    assert cube.pixels["band_1"][:, 0, 0].tolist() == list(range(1, N_SHARDS + 1))
+    (pixels,) = place.values("band_1")
+    assert pixels[:, 0, 0].tolist() == list(range(1, N_SHARDS + 1))
     for row in range(N_SHARDS - 1):
         assert log.events.index(f"read {row + 1}") < log.events.index(f"stored {row}")
     begun = itertools.accumulate(

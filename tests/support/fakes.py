@@ -1,4 +1,7 @@
-"""One in-memory implementation of each port. They record their calls and can be made slow or to fail."""
+"""One in-memory implementation of each port. They record their calls and can be made slow or to fail.
+
+That of a cube is the real one, on a store in memory: see `support.appends`.
+"""
 
 import asyncio
 import dataclasses
@@ -9,25 +12,20 @@ from copy import replace
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 
-from pixel_gather.core.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
+from pixel_gather.core.errors import RequestError, SourceError, StaleHeaderError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileCoding, TileRange
 from pixel_gather.core.model.window import DescribedCrs, Transform, Window
-from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
 from pixel_gather.core.ports import Projector, SourceAccess, SourceLimiter
-from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.read_shard import Pixels
-from pixel_gather.core.read.stored_tiles import BandTiles
-from pixel_gather.core.results.receipt import Receipt, WrittenFile
-from pixel_gather.core.results.report import Report
-from pixel_gather.core.results.row_coordinates import Coordinate, Values
-from pixel_gather.core.stores import ROOT_KEY, ControlStore, FoundCube, RowEncoder, StoredShard, missing_file
+from pixel_gather.core.stores import ControlStore, missing_file
 from pixel_gather.engine.context import GatherContext, GatherStores
-from pixel_gather.io.cube.zarr_metadata import versions_after
+from pixel_gather.io.geotiff.packed_header import PackedHeader
 
 CODING = TileCoding(
     dtype="uint16",
@@ -66,6 +64,43 @@ def header_of(pixels: Pixels, href: str, **changes: Any) -> Header:
         is_tiled=True,
     )
     return replace(plain, **changes)
+
+
+def packed_header_of(header: Header) -> bytes:
+    """Return a packed header that any index takes. Its ETag also names the source; it knows no tile."""
+    nowhere: Any = (4, 0)
+    packed = PackedHeader(
+        version=1,
+        overview=None,
+        etag=f"{header.href} {header.etag}",
+        nbytes=header.nbytes,
+        width=header.width,
+        height=header.height,
+        n_bands=header.n_bands,
+        dtypes=f"<{header.dtype} {header.dtype}",
+        compression=1,
+        predictor=1,
+        is_tiled=header.is_tiled,
+        tile_width=header.tile_width,
+        tile_height=header.tile_height,
+        n_planes=1,
+        has_alpha=False,
+        is_masked=None,
+        declares_nodata=header.nodata is not None,
+        nodata=header.nodata,
+        scaling=None,
+        transform=header.transform,
+        crs=header.crs,
+        overviews=(),
+        byte_order="<",
+        is_big=False,
+        first_ifd=8,
+        next_ifd=0,
+        offsets=nowhere,
+        byte_counts=nowhere,
+        runs=(),
+    )
+    return msgspec.msgpack.encode(packed)
 
 
 @dataclass(kw_only=True)
@@ -108,7 +143,7 @@ class FakeReader:
     """For each window, the size of the parts in which it was to be read."""
 
     entries: dict[bytes, dict[str, Any]] = field(default_factory=dict)
-    """Packed headers by name, as `FakeOpened.packed_header` returns them."""
+    """What is opened, by the packed headers that `FakeOpened.packed_header` has returned."""
 
     _in_flight: int = 0
 
@@ -176,12 +211,12 @@ class FakeOpened:
 
     @property
     def packed_header(self) -> bytes | None:
-        """Return a name under which the reader remembers this version."""
+        """Return a packed header by which the reader remembers this version."""
         if self.header.etag is None:
             return None
-        name = f"{self.header.href} {self.header.etag}".encode()
-        self.reader.entries[name] = {"header": self.header, "image": self.image}
-        return name
+        packed = packed_header_of(self.header)
+        self.reader.entries[packed] = {"header": self.header, "image": self.image}
+        return packed
 
     async def read_into(
         self,
@@ -333,7 +368,7 @@ def access_to(
 
 
 def stores_of(cube: Any, control: ControlStore) -> GatherStores:
-    """Return where a gather writes. Fakes of cubes have only what their tests need."""
+    """Return where a gather writes. The cube may have only what a test needs."""
     return GatherStores(cube=cube, control=control)
 
 
@@ -476,225 +511,6 @@ class FakeControl:
     def below(self, folder: str) -> Self:
         """Return the store of one folder, on the same files."""
         return dataclasses.replace(self, folder=f"{self.folder}{folder}/")
-
-
-@dataclass
-class FakeEncoder:
-    """Compresses nothing."""
-
-    plan: CubePlan
-    bands: Sequence[Pixels]
-    n_before: int = 0
-    places: Sequence[Sequence[int | None]] = ()
-    """Of each band: place in the shard of each row; None if it is not put."""
-
-    rows: set[int] = field(default_factory=set)
-    nbytes: int | None = None
-    """None, as the pixels are needed until they are stored."""
-
-    async def encode_rows(self, start: int, stop: int) -> None:
-        """Note the rows."""
-        assert self.rows.isdisjoint(range(start, stop))
-        self.rows.update(range(start, stop))
-
-    @property
-    def pixels(self) -> Pixels:
-        """The pixels as they are now: (row, y, x), or (row, band, y, x) of several bands."""
-        return np.stack(self.bands, axis=1) if len(self.bands) > 1 else self.bands[0]
-
-    def parts(self) -> list[bytes]:
-        """Return the pixels."""
-        return [self.pixels.tobytes()]
-
-    def close(self) -> None:
-        """Hold no memory."""
-
-
-@dataclass
-class FakeCube:
-    """A ``CubeStore`` with NumPy arrays. ``calls`` has the order of the calls."""
-
-    calls: list[str] = field(default_factory=list)
-    pixels: dict[str, Pixels] = field(default_factory=dict)
-    etags: dict[str, str] = field(default_factory=dict)
-    """Of the shards' objects. Every put gives a new one."""
-
-    coordinates: dict[str, Values] = field(default_factory=dict)
-    described: dict[str, Coordinate] = field(default_factory=dict)
-    table: dict[str, Values] = field(default_factory=dict)
-    headers: dict[str, bytes] = field(default_factory=dict)
-    found_list: bytes | None = None
-    quicklooks: tuple[Quicklooks, ...] = ()
-    claimed: CubePlan | None = None
-    receipt: Receipt | None = None
-    report: Report | None = None
-
-    place: str = "memory"
-
-    async def found(self) -> FoundCube | None:
-        """Return the cube at the location, if it was created."""
-        if self.claimed is None:
-            return None
-        report = None if self.report is None else self.report.to_json()
-        return FoundCube(
-            place=self.place,
-            digest=self.claimed.digest,
-            planned_at=self.claimed.planned_at,
-            report=report,
-            versions=() if self.report is None else versions_after(self.claimed, self.report),
-            etag=await self.etag_of(ROOT_KEY),
-        )
-
-    async def found_among_files(self) -> FoundCube | None:
-        """Return the cube at the location, if it was created."""
-        return await self.found()
-
-    async def etag_of(self, key: str) -> str | None:
-        """Return the ETag of the group's metadata, or that of the last put of a shard."""
-        if key != ROOT_KEY:
-            return self.etags.get(key)
-        if self.claimed is None:
-            return None
-        return f'"{self.claimed.claim} {"complete" if self.report is not None else "begun"}"'
-
-    async def put_object(self, key: str, content: Any, *, replaces: str | None) -> str | None:
-        """Take over what a finish has staged, with the group's metadata."""
-        if key != ROOT_KEY or replaces != await self.etag_of(ROOT_KEY):
-            return None
-        staged: FakeCube = content
-        self.calls += staged.calls[1:]  # without its creation
-        for name in ("coordinates", "described", "table", "headers", "found_list", "quicklooks", "receipt"):
-            setattr(self, name, getattr(staged, name))
-        self.report = staged.report
-        return await self.etag_of(ROOT_KEY)
-
-    @contextmanager
-    def stage(self) -> Iterator["FakeCube"]:
-        """Open an empty cube."""
-        yield FakeCube()
-
-    def phases(self, plan: CubePlan, found: FoundCube) -> list[list[str]]:
-        """Return nothing: all is put with the group's metadata."""
-        del plan, found
-        return []
-
-    def content(self, key: str) -> Any:
-        """Return all that was staged."""
-        assert key == ROOT_KEY
-        return self
-
-    async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim the location and make arrays of the fill value."""
-        self.calls.append("create")
-        if self.claimed is not None:
-            if self.claimed.digest != plan.digest:
-                raise ArrayExistsError("taken")
-            return replace(plan, planned_at=self.claimed.planned_at)
-        self.claimed = plan
-        for each in plan.measurements:
-            self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
-        return plan
-
-    def encoder(
-        self,
-        plan: CubePlan,
-        array: PixelArray,
-        bands: Sequence[Pixels | BandTiles],
-        *,
-        n_before: int,
-        places: Sequence[Sequence[int | None]] = (),
-    ) -> "FakeEncoder":
-        """Keep the pixels as they are."""
-        assert n_before == 0
-        assert all(list(each) == list(range(len(bands[0]))) for each in places)
-        encoder = FakeEncoder(plan, [each for each in bands if not isinstance(each, BandTiles)])
-        assert encoder.pixels.dtype == array.measurements[0].dtype
-        return encoder
-
-    async def write_shard(
-        self, path: str, encoder: RowEncoder, *, replaces: str | None
-    ) -> StoredShard | None:
-        """Store the pixels at the shard's position, if what is there has this ETag."""
-        if self.etags.get(path) != replaces:
-            return None
-        name, _, place = path.partition("/c/")
-        key = tuple(map(int, place.split("/")))
-        self.calls.append(f"shard {name} {key}")
-        assert isinstance(encoder, FakeEncoder)
-        plan, pixels = encoder.plan, encoder.pixels
-        assert encoder.rows == set(range(len(pixels))), "all rows are compressed, each once"
-        rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
-        target = self.pixels[name]
-        target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
-        self.etags[path] = f'"{len(self.calls)}"'
-        return StoredShard(nbytes=pixels.nbytes, etag=self.etags[path])
-
-    async def shard_etags(self, plan: CubePlan) -> dict[str, str]:
-        """Return the ETags of the last puts."""
-        assert plan.measurements
-        return dict(self.etags)
-
-    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        """Make arrays for the coordinates."""
-        assert self.claimed == plan
-        self.calls.append("coordinates")
-        for each in coordinates:
-            dtype: Any = object if each.dtype == "string" else each.dtype
-            self.described[each.name] = each
-            self.coordinates[each.name] = np.full(each.shape, each.fill, dtype=dtype)
-
-    async def write_rows(
-        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
-    ) -> None:
-        """Store the rows."""
-        del plan
-        for each in coordinates:
-            rows = values[each.name]
-            self.coordinates[each.name][start : start + len(rows)] = rows
-
-    async def write_row_table(
-        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
-    ) -> WrittenFile | None:
-        """Keep the columns."""
-        assert self.claimed == plan
-        parts = [batch async for batch in batches]
-        self.table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return WrittenFile(key="rows", nbytes=1, sha256="")
-
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
-        """Keep the entries."""
-        async for some in entries:
-            self.headers.update(some)
-        return WrittenFile(key="headers", nbytes=len(self.headers), sha256="") if self.headers else None
-
-    async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
-        """Keep it."""
-        del plan
-        self.found_list = content
-        return WrittenFile(key="sources.parquet", nbytes=len(content), sha256="")
-
-    async def write_contributors(
-        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
-    ) -> WrittenFile | None:
-        """No row is reduced."""
-        raise AssertionError(plan, batches)
-
-    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
-        """Keep the quicklooks."""
-        self.calls.append("quicklooks")
-        self.quicklooks = tuple(quicklooks)
-        return WrittenFile(key="quicklooks", nbytes=len(quicklooks), sha256="")
-
-    async def write_receipt(self, receipt: Receipt) -> None:
-        """Keep the receipt."""
-        self.calls.append("receipt")
-        self.receipt = receipt
-
-    async def complete(self, plan: CubePlan, report: Report) -> None:
-        """Keep the report."""
-        del plan
-        self.calls.append("complete")
-        self.report = report
 
 
 @dataclass
