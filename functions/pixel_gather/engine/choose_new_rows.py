@@ -179,5 +179,4 @@ def find_tails(plan: CubePlan, base: Base) -> tuple[str, ...]:
     place, n_before = divmod(plan.first_row, plan.layout.shard[0])
     if not n_before:
         return ()
-    strips = range(plan.n_strips)
-    return tuple(key for strip in strips for key in plan.object_keys(place, strip) if key in base.shards)
+    return tuple(key for key in plan.keys_at(place) if key in base.shards)

@@ -100,7 +100,7 @@ def _find_continued_shards(found: FoundCube) -> Iterator[str]:
     ends = [each.n_rows for each in _since_compaction(found)[:-1]]
     rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
     for row in rows:
-        yield from template.object_keys(row)
+        yield from template.keys_at(row)
 
 
 async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
@@ -116,7 +116,7 @@ async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
         rows += (start + np.flatnonzero(n_tries > 1)).tolist()
         start += len(n_tries)
     places = sorted({row // template.layout.shard[0] for row in rows})
-    return [key for place in places for key in template.object_keys(place)]
+    return [key for place in places for key in template.keys_at(place)]
 
 
 def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:

@@ -116,7 +116,7 @@ class FailedRows:
             stored: Keys of the cube's shards.
         """
         places = {row // self.template.layout.shard[0] for row in self.rows}
-        keys = {key for at in places for key in self.template.object_keys(at)}
+        keys = {key for at in places for key in self.template.keys_at(at)}
         rows, reduces = sorted(self.rows), self.template.reduce is not None
         return replace(
             append,

@@ -172,24 +172,43 @@ class PixelArray(Struct, frozen=True, kw_only=True):
     measurements: tuple[Measurement, ...]
 
 
-def pixel_arrays(measurements: Sequence[Measurement], *, bands_are_axis: bool) -> tuple[PixelArray, ...]:
-    """Return the arrays that hold some measurements."""
-    if bands_are_axis:
-        return (PixelArray(name=BANDS, measurements=tuple(measurements)),)
-    return tuple(PixelArray(name=each.name, measurements=(each,)) for each in measurements)
+class CubeObjects:
+    """Which objects hold a cube's pixels, as a plan and a template know it."""
 
+    __slots__ = ()
+    slots: tuple[SourceSlot, ...]
+    measurements: tuple[Measurement, ...]
+    layout: Layout
+    bands_are_axis: bool
+    chips: ChipAxis | None
 
-def object_keys(arrays: Sequence[PixelArray], *, row: int, strip: int = 0, is_folded: bool) -> list[str]:
-    """Return the keys of the objects of one shard, one for each array.
+    @property
+    def arrays(self) -> tuple[PixelArray, ...]:
+        """The arrays that hold the measurements."""
+        if self.bands_are_axis:
+            return (PixelArray(name=BANDS, measurements=self.measurements),)
+        return tuple(PixelArray(name=each.name, measurements=(each,)) for each in self.measurements)
 
-    Args:
-        arrays: The cube's.
-        row: Position of the shard along the rows.
-        strip: Position along y.
-        is_folded: Whether the arrays have a second axis before y and x, which no shard cuts.
-    """
-    place = f"{row}/0/{strip}/0" if is_folded else f"{row}/{strip}/0"
-    return [f"{each.name}/c/{place}" for each in arrays]
+    @property
+    def n_strips(self) -> int:
+        """Number of strips that each window is cut into. Each strip is in a shard of its own."""
+        window = self.slots[0].window
+        return self.layout.n_shards((1, window.height, window.width))[1]
+
+    def object_keys(self, row: int, strip: int) -> list[str]:
+        """Return the keys of the objects of one shard, one for each array.
+
+        Args:
+            row: Position of the shard along the rows.
+            strip: Position along y.
+        """
+        is_folded = self.bands_are_axis or self.chips is not None  # a second axis, which no shard cuts
+        place = f"{row}/0/{strip}/0" if is_folded else f"{row}/{strip}/0"
+        return [f"{each.name}/c/{place}" for each in self.arrays]
+
+    def keys_at(self, row: int) -> list[str]:
+        """Return the keys of the objects at one place along the rows, of all strips."""
+        return [key for strip in range(self.n_strips) for key in self.object_keys(row, strip)]
 
 
 CHOSEN: Final = ("first", "last", "min", "max")
@@ -290,7 +309,7 @@ class Append(Struct, frozen=True, kw_only=True):
         return self.version == 1
 
 
-class CubePlan(Struct, frozen=True, kw_only=True):
+class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
     """Everything that the workers and the finish need, except the list."""
 
     digest: str
@@ -473,11 +492,6 @@ class CubePlan(Struct, frozen=True, kw_only=True):
         return (self.dim,) if self.chips is None else (self.dim, self.dim_of_images)
 
     @property
-    def arrays(self) -> tuple[PixelArray, ...]:
-        """The arrays that hold the measurements."""
-        return pixel_arrays(self.measurements, bands_are_axis=self.bands_are_axis)
-
-    @property
     def band_dim(self) -> str:
         """Name of the axis of coordinates that differ between measurements."""
         return BAND if self.bands_are_axis else "measurement"
@@ -494,11 +508,6 @@ class CubePlan(Struct, frozen=True, kw_only=True):
             return rows, len(self.measurements) if n_bands is None else n_bands, *others
         return tuple(lengths) if self.chips is None else self.chips.folded(lengths)
 
-    def object_keys(self, row: int, strip: int) -> list[str]:
-        """Return the keys of the objects of one shard, one for each array."""
-        is_folded = self.bands_are_axis or self.chips is not None
-        return object_keys(self.arrays, row=row, strip=strip, is_folded=is_folded)
-
     @property
     def shape(self) -> tuple[int, int, int]:
         """(rows, y, x) of every measurement."""
@@ -511,11 +520,6 @@ class CubePlan(Struct, frozen=True, kw_only=True):
             return self.n_sources
         n_new = self.n_rows - self.first_row
         return self.n_sources * self.chips.n_images // n_new if n_new else 0
-
-    @property
-    def n_strips(self) -> int:
-        """Number of strips that each window is cut into. Each strip is in a shard of its own."""
-        return self.layout.n_shards(self.shape)[1]
 
     def __repr__(self) -> str:
         dims, shape = (*self.leading_dims, "y", "x"), self.folded(self.shape)

@@ -22,13 +22,11 @@ from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import (
     BANDS,
+    CubeObjects,
     CubePlan,
     Measurement,
-    PixelArray,
     Reduction,
     SourceSlot,
-    object_keys,
-    pixel_arrays,
 )
 from pixel_gather.core.plan.locate_window import Placement
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
-class CubeTemplate(Struct, frozen=True, kw_only=True):
+class CubeTemplate(CubeObjects, Struct, frozen=True, kw_only=True):
     """The properties of a cube that other gathers inherit."""
 
     slots: tuple[SourceSlot, ...]
@@ -81,24 +79,9 @@ class CubeTemplate(Struct, frozen=True, kw_only=True):
             plan: The cube.
             is_aligned: Whether the rows that were gathered share one grid.
         """
-        return cls(
-            slots=plan.slots,
-            measurements=plan.measurements,
-            has_time=plan.has_time,
-            columns=plan.columns,
-            layout=plan.layout,
-            codec=plan.codec,
-            zfp_tolerance=plan.zfp_tolerance,
-            overview=plan.overview,
-            default_nodata=plan.default_nodata,
-            is_aligned=is_aligned,
-            resolution=plan.resolution,
-            mask=plan.of_scenes.mask,
-            bands_are_axis=plan.bands_are_axis,
-            values=plan.values,
-            chips=plan.chips,
-            **{} if plan.reduction is None else _told_of_scenes(plan.reduction),
-        )
+        as_planned = shared_fields(plan) | {"mask": plan.of_scenes.mask}
+        of_scenes = {} if plan.reduction is None else _told_of_scenes(plan.reduction)
+        return cls(is_aligned=is_aligned, **as_planned, **of_scenes)
 
     @property
     def of_scenes(self) -> "CubeTemplate":
@@ -112,26 +95,6 @@ class CubeTemplate(Struct, frozen=True, kw_only=True):
             columns=self.scene_columns,
             reduce=None,
         )
-
-    @property
-    def arrays(self) -> tuple[PixelArray, ...]:
-        """As `CubePlan.arrays`."""
-        return pixel_arrays(self.measurements, bands_are_axis=self.bands_are_axis)
-
-    @property
-    def n_strips(self) -> int:
-        """As `CubePlan.n_strips`."""
-        window = self.slots[0].window
-        return self.layout.n_shards((1, window.height, window.width))[1]
-
-    def object_keys(self, row: int) -> list[str]:
-        """Return the keys of the objects at one place along the rows, of all strips."""
-        is_folded = self.bands_are_axis or self.chips is not None
-        return [
-            key
-            for strip in range(self.n_strips)
-            for key in object_keys(self.arrays, row=row, strip=strip, is_folded=is_folded)
-        ]
 
     @property
     def chunk_grid(self) -> tuple[int, ...]:
@@ -195,6 +158,12 @@ class CubeTemplate(Struct, frozen=True, kw_only=True):
                 field="sources",
             )
         return tuple(bands.index(name) if name in bands else None for name in names if name is not None)
+
+
+def shared_fields(of: CubePlan | CubeTemplate) -> dict[str, Any]:
+    """Return the fields that a plan and a template have in common, by name."""
+    names = set(CubePlan.__struct_fields__).intersection(CubeTemplate.__struct_fields__)
+    return {name: getattr(of, name) for name in names}
 
 
 def check_inherits(

@@ -41,7 +41,7 @@ from pixel_gather.core.plan.cube_plan import (
     SourceSlot,
 )
 from pixel_gather.core.plan.draft import Draft
-from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits
+from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits, shared_fields
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.plan.plan_reduction import (
@@ -182,36 +182,28 @@ async def plan_cube(
     estimate = estimate_on_aws(work, on_aws)
 
     # Write it down, and hold it against the request's limits.
+    of_cube = shared_fields(chosen) | {
+        "columns": _columns(table, template, n_slots=len(chosen.slots)),
+        "chips": _chip_axis(table, template),
+        "mask": chosen.mask if reduction is None else None,
+    }
     plan = CubePlan(
+        **of_cube,
         digest=gather_digest(request, table),
         planned_at=now,
         request=request.without_key().to_json(),
         rule=rule,
-        overview=request.overview,
         masked=request.masked,
         wants_same_grid=wants_same_grid,
-        default_nodata=chosen.default_nodata,
-        slots=chosen.slots,
-        measurements=chosen.measurements,
         n_sources=table.n_sources,
         n_rows=append.first_row + table.n_rows,
         height=slots[0].window.height,
         width=slots[0].window.width,
-        has_time=table.has_time,
-        columns=_columns(table, template, n_slots=len(chosen.slots)),
-        layout=chosen.layout,
-        codec=chosen.codec,
-        zfp_tolerance=chosen.zfp_tolerance,
         append=append,
         sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         crs=geographic_crs,
-        resolution=chosen.resolution,
-        chips=_chip_axis(table, template),
-        mask=chosen.mask if reduction is None else None,
-        bands_are_axis=chosen.bands_are_axis,
-        values=chosen.values,
         reduction=reduction,
         warnings=gravest_first(
             (
