@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
-from pixel_gather.io.cube.grown_shard import index_nbytes
-from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, places_of
+from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, index_nbytes, places_of
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import google_crc32c
 import imagecodecs
 import numpy as np
 
@@ -20,11 +19,17 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
 from pixel_gather.core.read.read_shard import Pixels
-from pixel_gather.io.cube.shard_codec import Encode, Part, chunk_encoder, encode_shard, with_unique_bytes
+from pixel_gather.io.cube.shard_codec import (
+    EMPTY,
+    Encode,
+    Part,
+    chunk_encoder,
+    encode_shard,
+    index_bytes,
+    places_of,
+    with_unique_bytes,
+)
 
-_EMPTY: Final = np.uint64(2**64 - 1)
-_ENTRY_NBYTES: Final = 16
-_CHECKSUM_NBYTES: Final = 4
 _MOST_MIXED_PIXELS: Final = 2**22
 """Pixels of chunks with old and new rows that are in memory at one time, unless a single chunk has more."""
 
@@ -106,7 +111,7 @@ class GrownShard:
         for band in range(n_bands):
             is_new[:, band] = await self._put_band(band, index[:, band], new, former)
         # The new chunks lie behind the former object.
-        has_moved = is_new[:, :, None, None] & (index[..., 0] != _EMPTY)
+        has_moved = is_new[:, :, None, None] & (index[..., 0] != EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
         parts = [former, *new.parts, index_bytes(index)]
         if sum(map(len, parts)) == committed_nbytes:  # it is not that object: see `_committed_index`
@@ -140,7 +145,7 @@ class GrownShard:
         pixels = pixels if len(given) == len(pixels) else pixels[given]
         # Which chunks have rows of the cube? They are encoded again, from both.
         first_without = -(-n_before // chunk[0])
-        index[first_without:] = _EMPTY  # those of an append that was given up
+        index[first_without:] = EMPTY  # those of an append that was given up
         of_chunks = places // chunk[0]
         most = max(_MOST_MIXED_PIXELS // math.prod(chunk), 1)
         for first, stop in _runs(np.unique(of_chunks[of_chunks < first_without]), most):
@@ -204,7 +209,7 @@ async def _add(
         encode=_encoder(plan, measurement, pixels.itemsize, tolerance),
     )
     found = read_index(bytes(encoded[-1]), index.shape[:3])
-    found[..., 0][found[..., 0] != _EMPTY] += np.uint64(parts.nbytes)
+    found[..., 0][found[..., 0] != EMPTY] += np.uint64(parts.nbytes)
     index[...] = found
     parts.add(encoded[:-1])
 
@@ -226,12 +231,11 @@ def read_index(content: bytes, grid: tuple[int, ...]) -> _Index:
         StoreError: The index is damaged.
     """
     if not content:
-        return np.full((*grid, 2), _EMPTY, dtype="<u8")
-    n = int(np.prod(grid)) * _ENTRY_NBYTES
-    stored, checksum = content[-n - _CHECKSUM_NBYTES : -_CHECKSUM_NBYTES], content[-_CHECKSUM_NBYTES:]
-    if len(stored) != n or google_crc32c.value(stored).to_bytes(4, "little") != checksum:
-        raise StoreError("a shard of the cube is damaged: its index has another checksum")
-    return np.frombuffer(stored, "<u8").reshape(*grid, 2).copy()
+        return np.full((*grid, 2), EMPTY, dtype="<u8")
+    try:
+        return places_of(memoryview(content), n=math.prod(grid)).reshape(*grid, 2).copy()
+    except ValueError as error:
+        raise StoreError("a shard of the cube is damaged: its index has another checksum") from error
 
 
 def _committed_index(content: bytes, nbytes: int | None, grid: tuple[int, ...]) -> _Index:
@@ -250,22 +254,10 @@ def _committed_index(content: bytes, nbytes: int | None, grid: tuple[int, ...]) 
 def _first_index(content: bytes, grid: tuple[int, ...]) -> _Index:
     """Return the index of the first of the objects that follow one another. Each ends where chunks begin."""
     index = read_index(content, grid)
-    for end in sorted(set(index[..., 0].ravel().tolist()) - {0, int(_EMPTY)}):
+    for end in sorted(set(index[..., 0].ravel().tolist()) - {0, int(EMPTY)}):
         with suppress(StoreError):
             return _first_index(content[:end], grid)
     return index
-
-
-def index_nbytes(n_chunks: int) -> int:
-    """Return the size of an index with its checksum, which is that of a shard without chunks."""
-    return n_chunks * _ENTRY_NBYTES + _CHECKSUM_NBYTES
-
-
-def index_bytes(index: _Index) -> bytes:
-    """Return the index as it is stored, with its checksum."""
-    stored = index.astype("<u8").tobytes()
-    checksum: int = google_crc32c.value(stored)
-    return stored + checksum.to_bytes(_CHECKSUM_NBYTES, "little")
 
 
 def compact_shard(content: bytes, grid: tuple[int, ...]) -> list[Part]:
@@ -275,7 +267,7 @@ def compact_shard(content: bytes, grid: tuple[int, ...]) -> list[Part]:
     position = 0
     for place in np.ndindex(*grid):
         start, length = index[place].tolist()
-        if start != int(_EMPTY):
+        if start != int(EMPTY):
             parts.append(content[start : start + length])
             index[place] = position, length
             position += length
@@ -289,7 +281,7 @@ def _decode_row(out: Pixels, index: _Index, former: bytes, *, plan: CubePlan) ->
     for y, x in np.ndindex(*index.shape[:2]):
         start, length = index[y, x].tolist()
         target = out[:, y * height : (y + 1) * height, x * width : (x + 1) * width]
-        if start != int(_EMPTY) and target.size:
+        if start != int(EMPTY) and target.size:
             chunk = decode(former[start : start + length])
             target[...] = chunk[: target.shape[0], : target.shape[1], : target.shape[2]]
 

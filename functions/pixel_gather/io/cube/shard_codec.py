@@ -24,6 +24,7 @@ from pixel_gather.io.cube.chunk_memory import Block, ChunkMemory, LentMemory
 
 EMPTY: Final = np.uint64(2**64 - 1)
 _INDEX_DTYPE: Final = np.dtype("<u8")
+_CHECKSUM_NBYTES: Final = 4
 
 type Part = bytes | bytearray | memoryview
 type Encode = Callable[[Pixels], Part]
@@ -345,11 +346,26 @@ def places_of(content: memoryview, *, n: int) -> "np.ndarray[Any, np.dtype[np.ui
     Raises:
         ValueError: The index is damaged.
     """
-    index_nbytes = 2 * _INDEX_DTYPE.itemsize * n
-    index, checksum = content[-index_nbytes - 4 : -4], content[-4:]
-    if len(index) != index_nbytes or google_crc32c.value(bytes(index)).to_bytes(4, "little") != checksum:
+    stored, checksum = content[-index_nbytes(n) : -_CHECKSUM_NBYTES], content[-_CHECKSUM_NBYTES:]
+    if len(stored) + _CHECKSUM_NBYTES != index_nbytes(n) or _checksum_of(bytes(stored)) != checksum:
         raise ValueError("the index of a shard is damaged")
-    return np.frombuffer(index, _INDEX_DTYPE).reshape(n, 2)
+    return np.frombuffer(stored, _INDEX_DTYPE).reshape(n, 2)
+
+
+def index_nbytes(n_chunks: int) -> int:
+    """Return the size of an index with its checksum, which is that of a shard without chunks."""
+    return 2 * _INDEX_DTYPE.itemsize * n_chunks + _CHECKSUM_NBYTES
+
+
+def index_bytes(index: "np.ndarray[Any, np.dtype[np.uint64]]") -> bytes:
+    """Return the index as it is stored, with its checksum."""
+    stored = index.astype(_INDEX_DTYPE).tobytes()
+    return stored + _checksum_of(stored)
+
+
+def _checksum_of(stored: bytes) -> bytes:
+    checksum: int = google_crc32c.value(stored)
+    return checksum.to_bytes(_CHECKSUM_NBYTES, "little")
 
 
 def _is_all(pixels: Pixels, fill: Any) -> bool:
@@ -366,14 +382,7 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
 def _shard_of(chunks: Sequence[Part | None], *, is_unique: bool) -> list[Part]:
     """Return the parts of an object: the chunks that are stored, and their index."""
     unique = [os.urandom(_UNIQUE_NBYTES)] if is_unique else []
-    return [*(chunk for chunk in chunks if chunk is not None), *unique, _index_of(chunks)]
-
-
-def _index_of(encoded: Sequence[Part | None]) -> bytes:
-    """Return the index: offset and length of each chunk, then a checksum of the index."""
-    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype=_INDEX_DTYPE)
+    sizes = np.array([0 if chunk is None else len(chunk) for chunk in chunks], dtype=_INDEX_DTYPE)
     index = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
-    index[[part is None for part in encoded]] = EMPTY
-    places = index.tobytes()
-    checksum: int = google_crc32c.value(places)
-    return places + checksum.to_bytes(4, "little")
+    index[[chunk is None for chunk in chunks]] = EMPTY
+    return [*(chunk for chunk in chunks if chunk is not None), *unique, index_bytes(index)]

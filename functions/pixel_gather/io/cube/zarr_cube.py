@@ -38,8 +38,14 @@ from pixel_gather.core.stores import (
 )
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.cube_files import CubeFiles, found_cube
-from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard, index_nbytes
-from pixel_gather.io.cube.shard_codec import ChunkEncoder, ShardEncoder, TileShard, chunk_encoder
+from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard
+from pixel_gather.io.cube.shard_codec import (
+    ChunkEncoder,
+    ShardEncoder,
+    TileShard,
+    chunk_encoder,
+    index_nbytes,
+)
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
     group_attributes,
