@@ -29,6 +29,7 @@ from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
 from pixel_gather.io.lists.listing import list_objects
 from pixel_gather.io.lists.source_list import open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.io.store.object_store import Objects, Store
+from pixel_gather.io.store.ranged_gets import RangedGets
 from pixel_gather.io.store.store_settings import StoreSettings
 
 SETTINGS = StoreSettings(max_retries=0)
@@ -347,7 +348,10 @@ def test_open_source_list_says_that_a_list_is_not_there(
 
 def _remote(store: MemoryStore) -> Objects:
     objects = Objects(SETTINGS)
-    objects._stores["s3://lists"] = store  # type: ignore[assignment] # a store in memory serves as well
+    in_memory: Any = store  # serves as well
+    objects._back_ends["s3://lists"] = RangedGets(
+        "s3://lists", in_memory, hedging=None, first_byte_timeout_s=10, pace=None
+    )
     return objects
 
 

@@ -202,7 +202,6 @@ class Objects:
     """Other settings for some back ends, by ``s3://bucket`` or ``https://host``."""
 
     pace: Pace | None = None
-    _stores: dict[str, Client] = field(default_factory=dict)
     _back_ends: dict[str, RangedGets] = field(default_factory=dict)
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
@@ -282,36 +281,33 @@ class Objects:
             settings = self.by_root.get(root, self.settings)
             self._back_ends[root] = RangedGets(
                 root,
-                self._store(root, settings),
+                _open_client(root, settings),
                 hedging=settings.hedging,
                 first_byte_timeout_s=settings.first_byte_timeout_s,
                 pace=self.pace,
             )
         return self._back_ends[root]
 
-    def _store(self, root: str, settings: StoreSettings) -> Client:
-        signing = settings.signing
-        if root not in self._stores and signing is not None and signing.is_for(root):
-            self._stores[root] = _open_signed(root, settings, signing)
-        elif root not in self._stores:
-            is_http = root.startswith(("http://", "https://"))
-            self._stores[root] = (
-                FixedHost(
-                    root,
-                    connect_timeout_s=settings.connect_timeout_s,
-                    first_byte_timeout_s=settings.first_byte_timeout_s,
-                    stall_timeout_s=settings.stall_timeout_s,
-                    request_timeout_s=settings.request_timeout_s,
-                )
-                if is_http and settings.stays_on_host
-                else open_store(root, settings)
-            )
-        return self._stores[root]
-
     def _pause_s(self, attempt: int) -> float:
         """Return a pause with full jitter."""
         longest = min(self.settings.first_backoff_s * 2 ** (attempt - 1), 5.0)
         return random.uniform(0, longest)  # noqa: S311 # not for secrets
+
+
+def _open_client(root: str, settings: StoreSettings) -> Client:
+    """Create the client that reads ranges, signed or bound to its host where the settings say so."""
+    signing = settings.signing
+    if signing is not None and signing.is_for(root):
+        return _open_signed(root, settings, signing)
+    if root.startswith(("http://", "https://")) and settings.stays_on_host:
+        return FixedHost(
+            root,
+            connect_timeout_s=settings.connect_timeout_s,
+            first_byte_timeout_s=settings.first_byte_timeout_s,
+            stall_timeout_s=settings.stall_timeout_s,
+            request_timeout_s=settings.request_timeout_s,
+        )
+    return open_store(root, settings)
 
 
 def _strong(etag: str | None) -> str | None:
