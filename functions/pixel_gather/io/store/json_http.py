@@ -25,6 +25,7 @@ _TRIES: Final = 5
 _LONGEST_WAIT_S: Final = 30.0
 _FIRST_WAIT_S: Final = 0.5
 _CHUNK_NBYTES: Final = 1 << 16
+_HEADERS: Final = {"accept": "application/json, application/geo+json", "user-agent": "pixel-gather"}
 
 
 class JsonAnswer(Struct, frozen=True, kw_only=True):
@@ -38,31 +39,18 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
 class JsonClient:
     """Asks for JSON; one for all requests of a search."""
 
-    def __init__(
-        self,
-        check_url: CheckUrl,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Connect when first asked.
-
-        Every address passes ``check_url``. The headers, such as a token, are sent with every request.
-        """
+    def __init__(self, check_url: CheckUrl, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Connect when first asked. Every address passes ``check_url``."""
         import urllib3  # noqa: PLC0415 # 40 ms that only catalogs pay
 
         self.check_url = check_url
         self.n_requests = 0
         self._sleep = sleep
-        self._headers = {
-            "accept": "application/json, application/geo+json",
-            "user-agent": "pixel-gather",
-        } | dict(headers or {})
         self._pool = urllib3.PoolManager(
             retries=False, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_SILENCE_S)
         )
 
-    def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> JsonAnswer:
+    def get(self, url: str, *, headers: dict[str, str] | None = None) -> JsonAnswer:
         """Ask by GET; errors are those of `post`."""
         return self._ask("GET", url, None, headers or {})
 
@@ -78,7 +66,7 @@ class JsonClient:
         """
         return self._ask("POST", url, json.dumps(body).encode(), {"content-type": "application/json"})
 
-    def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> JsonAnswer:
+    def _ask(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> JsonAnswer:
         self.check_url(url)
         for attempt in range(_TRIES):
             try:
@@ -94,7 +82,7 @@ class JsonClient:
         raise AssertionError("the last try returns or raises")
 
     def _once(
-        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+        self, method: str, url: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, dict[str, str], bytes]:
         import urllib3  # noqa: PLC0415 # as above
 
@@ -104,7 +92,7 @@ class JsonClient:
                 method,
                 url,
                 body=body,
-                headers=self._headers | dict(headers),
+                headers=_HEADERS | headers,
                 redirect=False,
                 preload_content=False,
             )

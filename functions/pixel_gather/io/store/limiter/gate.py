@@ -73,7 +73,7 @@ class Gate:
     def permit(self, weight: int) -> "Permit":
         """Return a context that waits for a permit and holds it.
 
-        Only sources that call `HeldPermit.was_read` change the limit.
+        Only sources that call `HeldPermit.record_read` change the limit.
 
         Args:
             weight: Requests that the source has in flight. A source is admitted as soon as fewer than the
