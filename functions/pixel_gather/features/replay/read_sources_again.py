@@ -229,10 +229,9 @@ def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
         for each, (dtype, fill, is_nodata) in zip(plan.measurements, stored, strict=True)
     )
     if plan.values == "harmonised":  # later rows may have had lower offsets than the cube's
-        scalings = cube.scalings()
+        ours = {each.name: each for each in cube.template.measurements}
         measurements = tuple(
-            replace(each, scale=scalings[each.name][0], offset=scalings[each.name][1])
-            for each in measurements
+            replace(each, scale=ours[each.name].scale, offset=ours[each.name].offset) for each in measurements
         )
     dtype_of = {each.slot: each.dtype for each in measurements if each.stored is None}
     return replace(

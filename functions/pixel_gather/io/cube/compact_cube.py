@@ -9,10 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 import obstore
-from obstore.exceptions import BaseError
 
 from pixel_gather.core.claim import check_files
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_version import version_key
 from pixel_gather.core.results.receipt import ReceiptFile
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, FoundCube
@@ -23,6 +21,7 @@ from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.cube.zarr_metadata import changed_group
 from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.list_objects import list_objects
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 
 async def compaction_files(cube: CubeFiles, found: FoundCube) -> Mapping[str, bytes]:
@@ -96,17 +95,13 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
 
 def kept_versions(cube: CubeFiles, found: FoundCube) -> frozenset[int]:
     """Return the numbers of the versions that can be opened. Blocks."""
-    try:
+    with errors_of_store(f"{cube.place}: the versions cannot be listed"):
         there = {item["path"] for item in list_objects(cube.store, "versions/")}
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{cube.place}: the versions cannot be listed: {error}") from error
     kept = {each.number for each in found.versions if version_key(each.number) in there}
     return frozenset(kept | {found.version})
 
 
 def forget_versions(cube: CubeFiles, numbers: frozenset[int]) -> None:
     """Remove what former versions need to be opened. Their rows stay: later versions have them. Blocks."""
-    try:
+    with errors_of_store(f"{cube.place}: a version cannot be removed"):
         obstore.delete(cube.store, [version_key(number) for number in sorted(numbers)])
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{cube.place}: a version cannot be removed: {error}") from error

@@ -56,11 +56,6 @@ class StoredCube:
         """Names of the measurements, in the plan's order."""
         return tuple(self.receipt.dtypes)
 
-    def scalings(self) -> dict[str, tuple[float, float]]:
-        """Return (scale, offset) of each measurement, also where rows differ and the arrays tell none."""
-        told = self._gather["template"]["measurements"]
-        return {each["name"]: (each["scale"], each["offset"]) for each in told}
-
     @cached_property
     def template(self) -> CubeTemplate:
         """What the cube prescribes to its sources."""
@@ -170,12 +165,7 @@ class StoredCube:
         Raises:
             StoreError: They cannot be read.
         """
-        try:
-            return np.asarray(self._arrays[name][rows, lines])
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error
-        except Exception as error:  # zarr-python raises many types for damaged shards
-            raise StoreError(f"{self.place}: {name} is damaged; pixel-gather verify says where") from error
+        return self._read(name, rows, lines)
 
     def nodata(self, name: str) -> tuple[float | int, bool]:
         """Return a measurement's fill value, and whether it is the nodata of its sources."""
@@ -229,9 +219,12 @@ class StoredCube:
         return whole[start - first : stop - first]
 
     def _read_chunk(self, name: str, chunk: int) -> Values:
+        return self._read(name, slice(chunk * CHUNK_ROWS, (chunk + 1) * CHUNK_ROWS))
+
+    def _read(self, name: str, *at: slice) -> Values:
         try:
-            return np.asarray(self._arrays[name][chunk * CHUNK_ROWS : (chunk + 1) * CHUNK_ROWS])
+            return np.asarray(self._arrays[name][at])
         except (BaseError, OSError) as error:
             raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error
-        except Exception as error:  # as in `pixels`
+        except Exception as error:  # zarr-python raises many types for damaged shards
             raise StoreError(f"{self.place}: {name} is damaged; pixel-gather verify says where") from error
