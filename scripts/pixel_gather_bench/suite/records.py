@@ -215,15 +215,13 @@ def read_records(folder: Path) -> list[Record]:
     return sorted(records, key=lambda each: (*_rank(each.job.configuration), each.job.round))
 
 
-def runs_in(folder: Path, *, best_by: BestBy | None = None) -> list[Run]:
-    """Return the best run of a suite for each engine and concurrency.
-
-    Without a rule, the best run is chosen by the suite's own setting.
+def runs_in(folder: Path) -> list[Run]:
+    """Return the best run of a suite for each engine and concurrency, by the suite's own rule.
 
     Raises:
         RequestError: The folder holds no suite, or no run of it has ended.
     """
-    rule = best_by or read_settings(folder).best_by
+    rule = read_settings(folder).best_by
     records = read_records(folder)
     if not records:
         raise RequestError("no run of it has ended; go on with bench --resume", field=str(folder))
