@@ -64,6 +64,13 @@ def test_runs_in_prefers_fewer_failures(folder: Path) -> None:
     assert len(best.timings) == 4
 
 
+def test_a_run_says_which_gdal_has_read() -> None:
+    """A figure of rasterio's means little without it."""
+    record = replace(record_of(job_of("rasterio", 4)), gdal={"VSI_CACHE": "FALSE", "GDAL": "3.12.1"})
+
+    assert record.to_run().conditions == "without a warm-up, GDAL 3.12.1"
+
+
 def test_timings_are_of_the_sources_that_were_read() -> None:
     """What failed has no time of opening that means anything."""
     run = record_of(job_of("fast", 4), failed=1).to_run()

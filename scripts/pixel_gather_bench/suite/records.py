@@ -75,7 +75,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def _conditions(self) -> str:
         warm_up = "after a warm-up" if self.job.warm_up else "without a warm-up"
-        gdal = self.gdal.get("version")
+        gdal = self.gdal.get("GDAL")
         return f"{warm_up}, GDAL {gdal}" if gdal else warm_up
 
     def _timings(self) -> Timings:
