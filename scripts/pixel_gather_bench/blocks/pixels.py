@@ -15,6 +15,7 @@ from zarr.storage import LocalStore, ObjectStore
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.io.cube.tile_codecs import register_codecs
 from pixel_gather.io.store.object_store import open_to_read, split_href
 from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -105,9 +106,7 @@ def zarr_store(place: str, settings: StoreSettings) -> ZarrStore:
 
 
 def _open_measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.Array[Any]:
-    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # few cubes are of zfp
-
-    register_codecs("imagecodecs_zfp")
+    register_codecs()
     try:
         group = zarr.open_group(zarr_store(cube, settings), mode="r")
         arrays = [array for key, array in group.arrays() if array.ndim == 3 and name in (None, key)]  # noqa: PLR2004 # (row, y, x)

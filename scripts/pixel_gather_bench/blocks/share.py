@@ -11,7 +11,6 @@ import numpy as np
 import obstore
 import zarr
 from msgspec import Struct
-from obstore.exceptions import BaseError
 from zarr.buffer import cpu
 
 from pixel_gather.core.errors import StoreError
@@ -19,12 +18,16 @@ from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
 from pixel_gather.core.read.read_shard import Pixels
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.io.cube.tile_codecs import register_codecs
 from pixel_gather.io.cube.zarr_metadata import ArrayMetadata, chunk_codecs, put_metadata, zarr_codecs
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Store, open_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.sweep import ARRAY, FILL, BlockSetting
+
+_NOT_WRITTEN: Final = "the cube could not be written"
 
 
 class BlockJob(Struct, frozen=True, kw_only=True):
@@ -83,19 +86,17 @@ def describe(store: Store, setting: BlockSetting) -> None:
     Raises:
         StoreError: The store refuses.
     """
-    try:
-        array = ArrayMetadata(
-            shape=setting.shape,
-            chunks=setting.layout.chunk,
-            dtype=setting.dtype,
-            fill_value=FILL,
-            dims=("source", "y", "x"),
-            attributes={},
-            codecs=chunk_codecs(zarr_codecs(setting.codec, itemsize=setting.itemsize)),
-        )
+    array = ArrayMetadata(
+        shape=setting.shape,
+        chunks=setting.layout.chunk,
+        dtype=setting.dtype,
+        fill_value=FILL,
+        dims=("source", "y", "x"),
+        attributes={},
+        codecs=chunk_codecs(zarr_codecs(setting.codec, itemsize=setting.itemsize)),
+    )
+    with errors_of_store(_NOT_WRITTEN):
         put_metadata(store, ARRAY, array.in_shards(setting.layout.shard))
-    except (BaseError, OSError) as error:
-        raise _write_error(error) from error
 
 
 def ready_to_write(job: BlockJob) -> Callable[[], WriteAnswer]:
@@ -138,10 +139,8 @@ async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
             parts = await encode_shard(
                 rows, shard=setting.shard, chunk=setting.chunk, fill_value=FILL, encode=encode
             )
-            try:
+            with errors_of_store(_NOT_WRITTEN):
                 await obstore.put_async(store, f"{ARRAY}/c/{index}/0/0", parts, use_multipart=False)
-            except (BaseError, OSError) as error:
-                raise _write_error(error) from error
             return sum(len(part) for part in parts)
 
     depth = setting.shard[0]
@@ -150,10 +149,6 @@ async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
             one(index, pixels[place * depth : (place + 1) * depth]) for place, index in enumerate(job.shards)
         )
     )
-
-
-def _write_error(error: Exception) -> StoreError:
-    return StoreError(f"the cube could not be written: {str(error).partition(chr(10))[0]}")
 
 
 _LONGEST_S: Final = 0.4
@@ -180,10 +175,8 @@ def read(job: BlockJob, pixels: Pixels) -> ReadAnswer:
     Raises:
         StoreError: A codec without loss gave other pixels back.
     """
-    if job.setting.codec == "zfp":
-        from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # the others come without imagecodecs
-
-        register_codecs("imagecodecs_zfp")
+    if job.setting.codec == "zfp":  # the others come without imagecodecs
+        register_codecs()
     with zarr.config.set({"async.concurrency": job.setting.reads_in_flight}):
         cube: Any = zarr.open_array(zarr_store(job.place, job.stores), path=ARRAY, mode="r")
         whole = np.full_like(pixels, 1)  # touched: in virtual machines that can cost more than decoding does

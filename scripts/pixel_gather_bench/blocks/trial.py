@@ -85,11 +85,7 @@ def _empty(place: str, stores: StoreSettings) -> None:
     root, path = split_href(place)
     if root == "file://":
         shutil.rmtree(Path("/", path), ignore_errors=True)
-    else:
-        _delete_below(place, stores)
-
-
-def _delete_below(place: str, stores: StoreSettings) -> None:
+        return
     store = open_place(place, stores)
     try:
         for page in obstore.list(store, chunk_size=1000):

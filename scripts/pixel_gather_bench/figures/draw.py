@@ -69,9 +69,4 @@ def _with_known_times(timings: Timings) -> Timings:
     """Leave out sources with an unknown time."""
     times = (timings.start_s, timings.end_s, timings.open_s, timings.read_s)
     is_known = np.logical_and.reduce([np.isfinite(each) for each in times])
-    return Timings(
-        **{
-            name: getattr(timings, name)[is_known]
-            for name in ("start_s", "end_s", "open_s", "read_s", "nbytes", "shard")
-        }
-    )
+    return Timings(**{name: getattr(timings, name)[is_known] for name in Timings.__struct_fields__})

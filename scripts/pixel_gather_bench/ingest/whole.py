@@ -73,7 +73,7 @@ def in_parts(job: IngestJob, *, is_threaded: bool = True) -> WholeWay:
         use_threads=is_threaded,
     )
     client = s3_client(job.stores)
-    extra = {"RequestPayer": "requester"} if job.stores.requester_pays else None
+    extra = _payer(pays=job.stores.requester_pays)
 
     def download(stored: IngestObject, path: Path) -> None:
         bucket, key = _bucket_and_key(stored.href)
