@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import zarr
 from msgspec import Struct
@@ -12,10 +12,9 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.served_files import FilePart, Files, Range
 from pixel_gather.io.cube.written_report import PREVIEW_KEY
-
-_ROOT_KEY: Final = "zarr.json"
 
 
 class JoinedFiles(Struct, frozen=True, dict=True):
@@ -35,7 +34,7 @@ class JoinedFiles(Struct, frozen=True, dict=True):
         """Return a part of a file."""
         if key == PREVIEW_KEY and self.first_member is not None:
             return self.first_member.part(key, wanted)
-        is_root = key == _ROOT_KEY
+        is_root = key == ROOT_KEY
         nbytes = len(self._root) if is_root else sync(self.store.getsize(self._path(key)))
         start, stop = _edges(wanted, nbytes)
         content = self._root[start:stop] if is_root else self._read_bytes(key, wanted)
@@ -54,7 +53,7 @@ class JoinedFiles(Struct, frozen=True, dict=True):
     def _root(self) -> bytes:
         others = sorted(set(self.group.array_keys()) - set(self.measurements))
         names = (*self.measurements, *others)
-        arrays = {name: json.loads(self._read_bytes(f"{name}/{_ROOT_KEY}", None)) for name in names}
+        arrays = {name: json.loads(self._read_bytes(f"{name}/{ROOT_KEY}", None)) for name in names}
         content: dict[str, Any] = {
             "zarr_format": 3,
             "node_type": "group",

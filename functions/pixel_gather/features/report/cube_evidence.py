@@ -125,7 +125,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         slowest=sources.describe(slowest),
         cost=_cost(store, report, usd_by_service),
         grid_and_mask=tuple(_grid_and_mask(gather, sources, crs=where.crs)),
-        north=_north(attributes),
+        north=north_in_words(where.transform) if where.is_shared and where.transform else "",
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
         source_footprints=read_footprints(store, without=sources.failed_hrefs())
         if gather.get("footprints")
@@ -302,11 +302,6 @@ def _grid_and_mask(gather: Mapping[str, Any], sources: CubeSources, *, crs: str)
             f": {100 * known.mean():.1f}% of the pixels of {counted(len(known), 'row')}" if len(known) else ""
         )
         yield "Mask", f"pixels are {template.mask.in_words()}{of_all}"
-
-
-def _north(attributes: Mapping[str, Any]) -> str:
-    transform = msgspec.convert(attributes.get("spatial:transform"), tuple[float, ...] | None)
-    return "" if transform is None else north_in_words(Transform(*transform))
 
 
 def _by(lengths: Sequence[int]) -> str:

@@ -170,7 +170,8 @@ def read_sources(
     Raises:
         ValueError: Shapes do not fit together, or values are impossible.
     """
-    shape = _shape(group, "start")
+    start: Any = group["start"]
+    shape: tuple[int, ...] = start.shape
     if shape[0] != n_rows or math.prod(shape) > MOST_SOURCES:
         raise ValueError(f"start has shape {shape}; of {n_rows:,} rows, {MOST_SOURCES:,} sources at most")
     start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
@@ -181,8 +182,8 @@ def read_sources(
     nbytes = _flat(group, "bytes", shape).astype("int64")
     nbytes -= _flat(group, "header_bytes", shape).astype("int64")
     n_abreast = len(start_s) // max(n_rows, 1) or 1
-    status = _per_source(group, "status", n_abreast).astype("int64")
-    valid_share = _per_source(group, "valid_fraction", n_abreast).astype("float64")
+    status = _per_source(group, "status", n_abreast, n_rows).astype("int64")
+    valid_share = _per_source(group, "valid_fraction", n_abreast, n_rows).astype("float64")
     at, order, has_time = _along(group, n_rows)
     was_read = status == Status.OK
     sources = CubeSources(
@@ -266,16 +267,9 @@ def _flat(group: "zarr.Group", name: str, shape: tuple[int, ...]) -> np.ndarray[
     return values.astype("float64") if values.dtype.kind == "f" else values
 
 
-def _shape(group: "zarr.Group", name: str) -> tuple[int, ...]:
-    array: Any = group[name]
-    shape: tuple[int, ...] = array.shape
-    return shape
-
-
-def _per_source(group: "zarr.Group", name: str, n_abreast: int) -> np.ndarray[Any, Any]:
+def _per_source(group: "zarr.Group", name: str, n_abreast: int, n_rows: int) -> np.ndarray[Any, Any]:
     """Return a coordinate per source. For a source of several measurements, that of the first."""
     array: Any = group[name]
-    n_rows = _shape(group, "start")[0]
     if array.ndim not in (1, 2) or array.shape[0] != n_rows:
         raise ValueError(f"{name} has shape {array.shape}, of {n_rows:,} rows")
     values = array[...] if array.ndim == 1 else array[:, :n_abreast]

@@ -42,7 +42,10 @@ class RowGroup(_GroupView):
         """Look at the arrays of a cube of chips."""
         self._arrays: dict[str, Any] = dict(group.arrays())
         self.attrs = group.attrs
-        self._dims, self._n = _leading(self._arrays)
+        status = self._arrays["status"]
+        chip, image = status.metadata.dimension_names[:2]
+        n_chips, n_images = status.shape[:2]
+        self._dims, self._n = (chip, image), (n_chips, n_images)
 
     def __getitem__(self, name: str) -> Any:
         """Return an array, with rows if it has chips or images."""
@@ -126,15 +129,6 @@ def holds_chips(group: "zarr.Group") -> bool:
 def stored_array(array: Any) -> Any:
     """Return the array that a view shows, or the array itself if it is none."""
     return array.stored if isinstance(array, RowArray | BandArray) else array
-
-
-def _leading(arrays: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[int, int]]:
-    """Return the names and the lengths of the axes of chips and images."""
-    status = arrays["status"]
-    dims: Sequence[Any] = status.metadata.dimension_names
-    chip, image = dims[:2]
-    n_chips, n_images = status.shape[:2]
-    return (chip, image), (n_chips, n_images)
 
 
 class RowArray:

@@ -36,7 +36,7 @@ def list_objects(store: Store, prefix: str) -> list["ObjectMeta"]:
 
 
 def root_folders(store: Store) -> list[str]:
-    """Return the folders at the root of a store; see `listed`."""
+    """Return the folders at the root of a store; see `list_objects`."""
     return _whole(lambda: list(obstore.list_with_delimiter(store)["common_prefixes"]))
 
 

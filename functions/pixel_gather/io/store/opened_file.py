@@ -68,8 +68,10 @@ def open_list_file(
     root, path = split_href(place)
     name = PurePosixPath(path).name
     try:
-        raw = open_given_file(f"/{path}") if root == "file://" else _open_remote(place, objects, check)
-        return _gunzip(name, raw)
+        if root == "file://":
+            return _gunzip(name, open_given_file(f"/{path}"))
+        remote = _RemoteFile(place, objects, check)
+        return _gunzip(name, io.BufferedReader(remote, buffer_size=_BLOCK_NBYTES))
     except (OSError, SourceError) as error:
         check()
         if isinstance(error, IsADirectoryError):
@@ -111,10 +113,6 @@ def _gunzip(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
     if raw.peek(2)[:2] == _GZIP_MAGIC:
         return name.removesuffix(".gz"), io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
     return name, raw
-
-
-def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader:
-    return io.BufferedReader(_RemoteFile(href, objects, check), buffer_size=_BLOCK_NBYTES)
 
 
 class _RemoteFile(RangedFile):
