@@ -157,10 +157,10 @@ async def _claim(store: Store, root: dict[str, Any], place: str) -> None:
     try:
         await obstore.put_async(store, ROOT_KEY, group_content(root), mode="create", use_multipart=False)
     except AlreadyExistsError as error:
-        own = json.loads(root["attributes"]["pixel_gather"])["digest"]
+        own = gather_of(root["attributes"])["digest"]
         with suppress(*NOT_OF_A_CUBE):
             found = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
-            if not found["complete"] and json.loads(found["pixel_gather"])["digest"] == own:
+            if not found["complete"] and gather_of(found)["digest"] == own:
                 return
         raise ArrayExistsError(f"{place}: a cube is there: choose another place") from error
 

@@ -18,7 +18,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.cube_files import CubeFiles
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
-from pixel_gather.io.cube.zarr_metadata import changed_group
+from pixel_gather.io.cube.zarr_metadata import changed_group, gather_of
 from pixel_gather.io.parquet.parquet_batches import blame_file
 from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.store_error_status import errors_of_store
@@ -76,7 +76,7 @@ def _table_again(cube: CubeFiles, content: bytes, version: int) -> bytes:
 
 def _root_again(content: bytes, found: FoundCube) -> bytes:
     root: dict[str, Any] = json.loads(content)
-    gather = json.loads(root["attributes"]["pixel_gather"])
+    gather = gather_of(root["attributes"])
     last = found.versions[-1]
     added = replace(
         last,

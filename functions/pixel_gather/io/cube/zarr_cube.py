@@ -48,6 +48,7 @@ from pixel_gather.io.cube.shard_codec import (
 )
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
+    gather_of,
     group_attributes,
     group_content,
     put_pixel_array,
@@ -134,7 +135,7 @@ class ZarrCube(CubeFiles, frozen=True):
         root = json.loads(there.content)
         if found_cube(root, place=self.place, etag=there.etag).version >= version:
             return False
-        gather = json.loads(root["attributes"]["pixel_gather"])
+        gather = gather_of(root["attributes"])
         if gather.get(_FENCE) == claim:
             return True
         content = changed_group(root, gather | {_FENCE: claim})
