@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.process_usage import cpu_name, meminfo_mib
+from pixel_gather.io.replaced_file import replacing
 from pixel_gather.version import __version__
 
 
@@ -55,9 +56,8 @@ def removed_if_empty(folder: Path) -> Iterator[None]:
 
 def put_text(file: Path, text: str) -> None:
     """Write a file. If that fails, there is no file instead of half of one."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(file)
+    with replacing(file) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[tuple[int, T]]:

@@ -10,6 +10,7 @@ import xxhash
 
 from pixel_gather.core import process_usage
 from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.io.replaced_file import replacing
 from pixel_gather_bench.experiment import about_machine
 from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.records import Record
@@ -62,7 +63,5 @@ def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
     if file.exists():
         return
     folder.mkdir(exist_ok=True)
-    unfinished = file.with_suffix(".unfinished")
-    with unfinished.open("wb") as opened:
-        np.save(opened, pixels, allow_pickle=False)
-    unfinished.replace(file)
+    with replacing(file) as partial:
+        np.save(partial, pixels, allow_pickle=False)
