@@ -11,6 +11,7 @@ import pytest
 from obstore.store import LocalStore
 
 from pixel_gather import RequestError, StoreError, make_plan, remove_scenes, search
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.features.catalog.catalog import _write_parquet, make_catalog, refresh_catalog, write_items
 from pixel_gather.features.catalog.catalog_writer import PresentVersion, replace_version, write_search_files
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
@@ -27,7 +28,8 @@ def ids(place: Path) -> list[str]:
 def ids_in_parquet(place: Path) -> list[str]:
     """Return the ids of the rows of a catalog's Parquet file."""
     with place.open("rb") as file:
-        return sorted(each["id"] for each in items_of_geoparquet(file, name="catalog"))
+        items = items_of_geoparquet(file, name="catalog", skipped=SkippedItems())
+        return sorted(each["id"] for each in items)
 
 
 @pytest.mark.parametrize(

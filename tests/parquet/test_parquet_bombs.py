@@ -8,6 +8,7 @@ import pytest
 from hostile.memory import peak_rss_mib, reset_peak
 from parquet.test_parquet_pages import MIB, parquet
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.cube.row_table import read_table
 from pixel_gather.io.scenes.item_files import items_of_file
 
@@ -43,5 +44,12 @@ def test_items_of_a_catalog_stay_inside_the_memory(bomb: bytes, tmp_path: Path) 
         raise AssertionError
 
     with pytest.raises(RequestError, match="write it anew in smaller row groups"):
-        list(items_of_file(f"file://{tmp_path}/items.parquet", objects=objects, read_document=unread))
+        list(
+            items_of_file(
+                f"file://{tmp_path}/items.parquet",
+                objects=objects,
+                read_document=unread,
+                skipped=SkippedItems(),
+            )
+        )
     assert peak_rss_mib("self") - before_mib < 100

@@ -12,6 +12,7 @@ import pytest
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.request.web_address import same_host_only
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
 from pixel_gather.features.catalog.search import search
@@ -154,7 +155,9 @@ def test_paths_from_the_root_stay_on_their_host(start: str, href: str, whole: st
     """A catalog on the web never means a file of this machine."""
     document = {"features": [item(assets={"red": {"href": href}})]}
 
-    (found,) = _items_of_document(document, start, "catalog", lambda _: None, lambda: None)
+    (found,) = _items_of_document(
+        document, start, "catalog", lambda _: None, lambda: None, skipped=SkippedItems()
+    )
 
     assert found["assets"]["red"]["href"] == whole
 
@@ -231,7 +234,9 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
             area=Area((170.0, 0.0, -170.0, 20.0)),
             times=parse_time_range("2024"),
         )
-        found = list(cmr_items(asked, JsonClient(same_host_only(server.url, field="cmr"))))
+        found = list(
+            cmr_items(asked, JsonClient(same_host_only(server.url, field="cmr")), skipped=SkippedItems())
+        )
 
     assert [each["id"] for each in found] == ["G1", "G2"]
     assert found[0]["bbox"] == [179.0, 10.0, -179.0, 11.0]
@@ -255,7 +260,9 @@ def test_a_granule_without_place_time_or_data_is_no_scene(changes: dict[str, Any
     """It is passed over, whatever it is."""
     with serving(lambda _: Answer(body={"items": [granule("G1", **changes), 7, {}]})) as server:
         client = JsonClient(same_host_only(server.url, field="cmr"))
-        assert list(cmr_items(CmrSearch(short_name="X", root=server.url), client)) == []
+        assert (
+            list(cmr_items(CmrSearch(short_name="X", root=server.url), client, skipped=SkippedItems())) == []
+        )
 
 
 def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
@@ -264,11 +271,13 @@ def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
     with serving(lambda _: same) as server:
         client = JsonClient(same_host_only(server.url, field="cmr"))
         with pytest.raises(StoreError, match="repeats"):
-            list(cmr_items(CmrSearch(short_name="X", root=server.url), client))
+            list(cmr_items(CmrSearch(short_name="X", root=server.url), client, skipped=SkippedItems()))
     with serving(lambda _: Answer(body={"items": [granule("G1"), granule("G2")]})) as server:
         client = JsonClient(same_host_only(server.url, field="cmr"))
         with pytest.raises(BudgetError, match="more than 1"):
-            list(cmr_items(CmrSearch(short_name="X", root=server.url, most=1), client))
+            list(
+                cmr_items(CmrSearch(short_name="X", root=server.url, most=1), client, skipped=SkippedItems())
+            )
 
 
 HEAD = "GRANULE_ID,SENSING_TIME,CLOUD_COVER,MGRS_TILE,NORTH_LAT,SOUTH_LAT,WEST_LON,EAST_LON,BASE_URL\n"
@@ -278,7 +287,8 @@ LINE = "L1C_T32TPS,2024-06-01T10:00:00Z,12.5,32TPS,47,46,11,12,gs://bucket/tiles
 @pytest.mark.parametrize("zip_", [lambda content: content, gzip.compress], ids=["plain", "gzipped"])
 def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes]) -> None:
     """The asset is the folder of the images."""
-    (found,) = items_of_index(io.BytesIO(zip_((HEAD + LINE).encode())), name="index.csv")
+    content = io.BytesIO(zip_((HEAD + LINE).encode()))
+    (found,) = items_of_index(content, name="index.csv", skipped=SkippedItems())
 
     assert (found["id"], found["bbox"]) == ("L1C_T32TPS", [11.0, 46.0, 12.0, 47.0])
     assert found["properties"]["eo:cloud_cover"] == 12.5
@@ -292,8 +302,6 @@ def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes])
     [
         (b"a,b\n1,2\n", "has no column GRANULE_ID"),
         (b"", "has no column"),
-        ((HEAD + LINE.replace(",47,", ",north,")).encode(), "line 2: a number"),
-        ((HEAD + LINE + "short\n").encode(), "line 3"),
         ((HEAD + LINE).encode() + b"\xff\xfe,\n", "cannot be read"),
         (gzip.compress((HEAD + LINE * 9000).encode())[:-20], "cannot be read"),
         ((HEAD + '"' + "x" * 200_000).encode(), "cannot be read"),
@@ -302,4 +310,20 @@ def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes])
 def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str) -> None:
     """The error is ours, never one of Python's."""
     with pytest.raises(RequestError, match=said):
-        list(items_of_index(io.BytesIO(content), name="index.csv"))
+        list(items_of_index(io.BytesIO(content), name="index.csv", skipped=SkippedItems()))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (LINE.replace(",47,", ",north,"), "index.csv line 2: a number cannot be read"),
+        (LINE + "short\n", "index.csv line 3: a number cannot be read"),
+    ],
+)
+def test_a_wrong_line_of_the_index_is_left_out_and_named(lines: str, said: str) -> None:
+    """It ends no search of a million others."""
+    skipped = SkippedItems()
+    list(items_of_index(io.BytesIO((HEAD + lines).encode()), name="index.csv", skipped=skipped))
+
+    ((name, reason),) = skipped.first
+    assert f"{name}: {reason}".startswith(said)

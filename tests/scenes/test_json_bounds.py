@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.scenes import item_files
 from pixel_gather.io.scenes.item_files import MOST_JSON_VALUES, items_of_file
 
@@ -17,7 +18,8 @@ def _items(path: Path) -> list[dict[str, Any]]:
     def unread(_: str) -> NoReturn:
         raise AssertionError
 
-    return list(items_of_file(f"file://{path}", objects=objects, read_document=unread))
+    skipped = SkippedItems()
+    return list(items_of_file(f"file://{path}", objects=objects, read_document=unread, skipped=skipped))
 
 
 @pytest.mark.parametrize("value", [b"0", b"[]", b"{}"])

@@ -21,6 +21,7 @@ from pixel_gather.core.errors import (
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.web_address import hosts_only, same_host_only
 from pixel_gather.core.scenes.search_criteria import SearchCriteria
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.core.where import parse_where
 from pixel_gather.features.catalog.catalog import make_catalog
@@ -33,10 +34,17 @@ from scenes.stac_server import Answer, Asked, Server, landing, page, serving
 SCENES = [item(f"s{number}") for number in range(7)]
 
 
-def found(server: Server, *, sleep: Callable[[float], None] = lambda _: None, **search: Any) -> list[str]:
+def found(
+    server: Server,
+    *,
+    sleep: Callable[[float], None] = lambda _: None,
+    skipped: SkippedItems | None = None,
+    **search: Any,
+) -> list[str]:
     """Return the ids that a search finds."""
     client = JsonClient(same_host_only(server.url, field="stac"), sleep=sleep)
-    return [each["id"] for each in search_items(SearchCriteria(**search), server.url, client)]
+    items = search_items(SearchCriteria(**search), server.url, client, skipped=skipped or SkippedItems())
+    return [each["id"] for each in items]
 
 
 def api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Any:
@@ -349,14 +357,16 @@ def test_a_wrong_answer_is_said_in_words(answer: Answer, error: type[GatherError
         {"geometry": 7},
     ],
 )
-def test_a_hostile_item_is_refused_with_a_sentence(wrong: dict[str, Any]) -> None:
+def test_a_hostile_item_is_left_out_with_a_sentence(wrong: dict[str, Any]) -> None:
     """It is never left out in silence, and never an error of Python's."""
     area = Area.of_geojson({"type": "Point", "coordinates": [11.5, 46.5]}, field="geojson")
-    with (
-        api(lambda _asked, _url: page([item() | wrong])) as server,
-        pytest.raises(RequestError, match=r"item"),
-    ):
-        found(server, area=area)
+    skipped = SkippedItems()
+    with api(lambda _asked, _url: page([item() | wrong])) as server:
+        assert found(server, skipped=skipped, area=area) == []
+
+    ((name, reason),) = skipped.first
+    assert "item" in name
+    assert reason
 
 
 @pytest.mark.long
@@ -451,7 +461,8 @@ def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None
     with api({"GET": by_get, "POST": by_post}[method], method=method) as server:
         client = JsonClient(same_host_only(server.url, field="stac"))
         search = SearchCriteria(collections=("sentinel-2-l2a",))
-        assert len(list(search_items(search, f"{server.url}/?key=secret", client))) == 7
+        found = search_items(search, f"{server.url}/?key=secret", client, skipped=SkippedItems())
+        assert len(list(found)) == 7
         assert [each.parameters["key"] for each in server.asked] == ["secret"] * 4
 
 
@@ -470,8 +481,9 @@ def test_a_key_is_in_no_message(answer: Answer) -> None:
     """Errors name the address without its query."""
     with api(lambda _asked, _url: answer) as server:
         client = JsonClient(same_host_only(server.url, field="stac"), sleep=lambda _: None)
+        url = f"{server.url}/?key=secret"
         with pytest.raises(GatherError) as raised:
-            list(search_items(SearchCriteria(), f"{server.url}/?key=secret", client))
+            list(search_items(SearchCriteria(), url, client, skipped=SkippedItems()))
 
     assert "secret" not in str(raised.value)
 

@@ -10,6 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.item import asset_hrefs, footprint_shape, scene_key, without_links
 from pixel_gather.core.scenes.scene_sources import asset_choices, row_of, sources_of
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.where import parse_where
 from pixel_gather.io.scenes.item_files import _decode_json, _items_of_document
 from pixel_gather.io.scenes.item_types import hash_structure
@@ -48,7 +49,10 @@ def fuzz_one(content: bytes) -> None:
         return
     with suppress(RequestError):
         found = []
-        for each in _items_of_document(document, "s3://b/items.json", "items.json", _unread, lambda: None):
+        items = _items_of_document(
+            document, "s3://b/items.json", "items.json", _unread, lambda: None, skipped=SkippedItems()
+        )
+        for each in items:
             with suppress(RequestError):
                 found.append(_looked_at(each))
         without_duplicates(found)

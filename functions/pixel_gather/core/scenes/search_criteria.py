@@ -10,7 +10,7 @@ from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_w
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.core.where import Where, parse_where
 
@@ -86,7 +86,7 @@ class SearchCriteria(Struct, frozen=True, kw_only=True):
 
 
 def wanted_items[Item: Mapping[str, Any]](
-    items: Iterable[Item], wanted: SearchCriteria, *, name: str, skipped: SkippedItems | None = None
+    items: Iterable[Item], wanted: SearchCriteria, *, name: str, skipped: SkippedItems
 ) -> Iterator[Item]:
     """Yield those items that are wanted, each collection and id once.
 
@@ -97,7 +97,6 @@ def wanted_items[Item: Mapping[str, Any]](
         skipped: Gets what is no item.
 
     Raises:
-        RequestError: One of them is no item, and ``skipped`` is None.
         BudgetError: More of them are wanted than ``wanted.most``.
     """
     seen: set[int] = set()
@@ -107,7 +106,7 @@ def wanted_items[Item: Mapping[str, Any]](
             if key.hash in seen or not is_wanted(item, key, wanted):
                 continue
         except RequestError as error:
-            skip(skipped, error, item)
+            skipped.add(error, item)
             continue
         seen.add(key.hash)
         if len(seen) > wanted.most:

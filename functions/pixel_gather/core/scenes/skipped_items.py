@@ -27,15 +27,9 @@ class SkippedItems:
     n_unknown: int = 0
     """Those whose id is not known, such as a line that is no JSON."""
 
-    def add(self, name: str, reason: str, item: Any = None) -> None:
-        """Leave out one item.
-
-        Args:
-            name: What it is called.
-            reason: Why it cannot be used.
-            item: As much of it as is known.
-        """
-        self._count(name, reason)
+    def add(self, error: RequestError, item: Any = None) -> None:
+        """Leave out the item that an error names. The item is as much of it as is known."""
+        self._count(error.field, error.message)
         if isinstance(item, Mapping) and isinstance(item.get("id"), str):
             self.hashes.add(hash_of(item))
         else:
@@ -57,14 +51,3 @@ class SkippedItems:
         self.n += 1
         if len(self.first) < _MOST_NAMED:
             self.first.append((name, reason))
-
-
-def skip(skipped: SkippedItems | None, error: RequestError, item: Any = None) -> None:
-    """Leave out an item that an error names; raise the error where nobody counts.
-
-    Raises:
-        RequestError: ``skipped`` is None.
-    """
-    if skipped is None:
-        raise error
-    skipped.add(error.field, error.message, item)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import format_moment, parse_period
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
@@ -77,15 +77,13 @@ def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: I
     )
 
 
-def items_of_geoparquet(
-    file: IO[bytes], *, name: str, skipped: SkippedItems | None = None
-) -> Iterator[dict[str, Any]]:
+def items_of_geoparquet(file: IO[bytes], *, name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield the items of a STAC-GeoParquet file.
 
     ``skipped`` gets rows that are no items.
 
     Raises:
-        RequestError: It is no such file. Or a row is no item, and ``skipped`` is None.
+        RequestError: It is no such file.
     """
     with parquet_errors("the file is damaged", field=name, check=no_deadline):
         check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
@@ -215,7 +213,7 @@ def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
     return found
 
 
-def _items(batch: "RecordBatch", name: str, skipped: SkippedItems | None) -> Iterator[dict[str, Any]]:
+def _items(batch: "RecordBatch", name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     columns = {column: batch[column].to_pylist() for column in batch.schema.names}
     for n in range(batch.num_rows):
         row = {column: values[n] for column, values in columns.items()}
@@ -223,7 +221,7 @@ def _items(batch: "RecordBatch", name: str, skipped: SkippedItems | None) -> Ite
             item = _item(row)
         except Exception as error:  # noqa: BLE001 # whatever a geometry or an odd column leads to
             said = RequestError(f"this row is no item: {str(error)[:200]}", field=f"{name} {row['id']}")
-            skip(skipped, said, row)
+            skipped.add(said, row)
         else:
             yield item
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import parent_of
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
@@ -32,8 +32,8 @@ def items_of_file(
     *,
     objects: Objects,
     read_document: ReadDocument,
+    skipped: SkippedItems,
     check: Check = no_deadline,
-    skipped: SkippedItems | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file, whichever of the four kinds it is.
 
@@ -41,8 +41,7 @@ def items_of_file(
     lines, features and documents that are no items. ``check`` is called again and again.
 
     Raises:
-        RequestError: It is none of the four, or cannot be read. Or one of these is no item, and ``skipped``
-            is None.
+        RequestError: It is none of the four, or cannot be read.
     """
     name, file = open_list_file(href, objects=objects, check=check, what="catalog")
     with closing(file):
@@ -69,7 +68,7 @@ def _items_of_document(
     read_document: ReadDocument,
     check: Check,
     *,
-    skipped: SkippedItems | None = None,
+    skipped: SkippedItems,
 ) -> Iterator[dict[str, Any]]:
     if isinstance(document.get("features"), list) or document.get("type") == "Feature":
         yield from _with_hrefs_made_whole(_features(document, name, skipped), href)
@@ -82,7 +81,7 @@ def _items_of_document(
 
 
 def _read_lines(
-    first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems | None
+    first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file that has an item, or a collection of items, a line."""
     yield from _features(first, name, skipped)
@@ -96,12 +95,10 @@ def _read_lines(
         if isinstance(document, dict):
             yield from _features(document, f"{name} line {number}", skipped)
         else:
-            skip(skipped, RequestError("this line is no JSON object", field=f"{name} line {number}"))
+            skipped.add(RequestError("this line is no JSON object", field=f"{name} line {number}"))
 
 
-def _features(
-    document: Mapping[str, Any], name: str, skipped: SkippedItems | None
-) -> Iterator[dict[str, Any]]:
+def _features(document: Mapping[str, Any], name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield the items of a collection of items, or the one item that the document is."""
     features = document.get("features")
     if not isinstance(features, list):
@@ -111,7 +108,7 @@ def _features(
         if isinstance(each, dict):
             yield each
         else:
-            skip(skipped, RequestError("it is no JSON object", field=f"{name} feature {number}"))
+            skipped.add(RequestError("it is no JSON object", field=f"{name} feature {number}"))
 
 
 def _line(file: IO[bytes], name: str) -> bytes:
@@ -126,7 +123,7 @@ def _follow_links(
     href: str,
     read_document: ReadDocument,
     check: Check,
-    skipped: SkippedItems | None,
+    skipped: SkippedItems,
 ) -> Iterator[dict[str, Any]]:
     """Follow the links of a static catalog, each document once.
 
@@ -150,7 +147,7 @@ def _follow_links(
         except RequestError as error:
             if rel != "item":
                 raise
-            skip(skipped, error)
+            skipped.add(error)
             continue
         if rel == "item":
             yield from _with_hrefs_made_whole(iter((found,)), linked)

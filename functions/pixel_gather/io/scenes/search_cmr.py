@@ -32,9 +32,7 @@ class CmrSearch(Struct, frozen=True, kw_only=True):
     root: str = CMR
 
 
-def cmr_items(
-    search: CmrSearch, client: JsonClient, *, skipped: SkippedItems | None = None
-) -> Iterator[dict[str, Any]]:
+def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield the granules that CMR finds, as STAC items.
 
     ``skipped`` gets granules without a place, a time or data.
@@ -56,12 +54,9 @@ def cmr_items(
         for granule in found:
             item = _item(granule)
             if item is None:
-                if skipped is not None:
-                    skipped.add(
-                        f"granule {_identity(granule)['id']}",
-                        "it names no place, no time or no data",
-                        _identity(granule),
-                    )
+                its = _identity(granule)
+                said = RequestError("it names no place, no time or no data", field=f"granule {its['id']}")
+                skipped.add(said, its)
                 continue
             n += 1
             if n > search.most:

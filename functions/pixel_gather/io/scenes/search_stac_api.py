@@ -16,7 +16,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.web_address import shown_url, with_query_of, without_query
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import format_range
 from pixel_gather.core.where import to_query
 from pixel_gather.io.store.json_http import JsonAnswer, JsonClient
@@ -44,15 +44,14 @@ class _PageRequest(Struct, frozen=True, kw_only=True):
 
 
 def search_items(
-    search: SearchCriteria, api: str, client: JsonClient, *, skipped: SkippedItems | None = None
+    search: SearchCriteria, api: str, client: JsonClient, *, skipped: SkippedItems
 ) -> Iterator[dict[str, Any]]:
     """Yield the items that an API finds, each once, in its order.
 
     ``skipped`` gets what is no STAC item.
 
     Raises:
-        RequestError: The API refuses the search or is no STAC API. Or it sends what is no STAC item, and
-            ``skipped`` is None.
+        RequestError: The API refuses the search or is no STAC API.
         BudgetError: It finds more items than ``search.most``.
         StoreError: It repeats pages, or does not answer with a page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
@@ -68,7 +67,7 @@ def search_items(
             if isinstance(item, dict):
                 yield item
             else:
-                skip(skipped, RequestError("it is no JSON object", field=name))
+                skipped.add(RequestError("it is no JSON object", field=name))
 
     return wanted_items(sent(), search, name=name, skipped=skipped)
 

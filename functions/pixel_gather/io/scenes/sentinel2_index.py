@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.folders import FOLDER_TYPE
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 
 COLLECTION: Final = "sentinel-2"
 FOLDER_ASSET: Final = "images"
@@ -23,16 +23,13 @@ _NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_
 _GZIP: Final = b"\x1f\x8b"
 
 
-def items_of_index(
-    file: BinaryIO, *, name: str, skipped: SkippedItems | None = None
-) -> Iterator[dict[str, Any]]:
+def items_of_index(file: BinaryIO, *, name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield one item a line.
 
     The CSV may be gzipped. ``skipped`` gets lines without a place or a time.
 
     Raises:
-        RequestError: It cannot be read, or a column is missing. Or a line has no place or no time, and
-            ``skipped`` is None.
+        RequestError: It cannot be read, or a column is missing.
     """
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
     is_gzipped = buffered.peek(2)[:2] == _GZIP
@@ -47,7 +44,7 @@ def items_of_index(
         ) from error
 
 
-def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems | None) -> Iterator[dict[str, Any]]:
+def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     names = lines.fieldnames or ()
     if missing := [column for column in _NEEDED if column not in names]:
         raise RequestError(f"this is no Sentinel-2 index: it has no column {', '.join(missing)}", field=name)
@@ -56,7 +53,7 @@ def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems | None
             item = _item(line)
         except (ValueError, TypeError, AttributeError) as error:
             said = RequestError(f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}")
-            skip(skipped, said, {"id": line["GRANULE_ID"], "collection": COLLECTION})
+            skipped.add(said, {"id": line["GRANULE_ID"], "collection": COLLECTION})
         else:
             yield item
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.columns import Columns, order_by_place, stack_columns
 from pixel_gather.core.scenes.item import SceneKey, scene_key, without_links
-from pixel_gather.core.scenes.skipped_items import SkippedItems, skip
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.scenes.footprints import parse_shapes
 
 _N_AT_A_TIME: Final = 8192
@@ -107,7 +107,9 @@ class SpooledItems:
             try:
                 some.append((item, scene_key(item, name=name)))
             except RequestError as error:
-                skip(skipped, error, item)
+                if skipped is None:
+                    raise
+                skipped.add(error, item)
             if len(some) == _N_CHECKED:
                 self._add(some, skipped)
                 some = []
@@ -146,7 +148,9 @@ class SpooledItems:
             contents = _check_items(items)
         except RequestError as error:
             if len(items) == 1:
-                skip(skipped, error, items[0][0])
+                if skipped is None:
+                    raise
+                skipped.add(error, items[0][0])
                 return
             for each in items:  # one of them is odd
                 self._add([each], skipped)
