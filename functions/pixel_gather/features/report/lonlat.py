@@ -14,7 +14,7 @@ import numpy as np
 type Points = np.ndarray[Any, np.dtype[np.float64]]
 """Shape (..., 2): x and y, or longitude and latitude in degrees."""
 
-_EPSG: Final = re.compile(r"EPSG:(\d{4,5})", re.ASCII | re.IGNORECASE)
+_EPSG: Final = re.compile(r"EPSG:(\d{1,9})", re.ASCII | re.IGNORECASE)
 _GEOGRAPHIC: Final = frozenset({4326, 4258, 4269, 4979})
 _MERCATOR: Final = 3857
 _UTM: Final = ((32600, 60, False), (32700, 60, True), (25800, 60, False), (26900, 23, False))
@@ -34,16 +34,25 @@ _DELTA: Final = (2 * _N - 2 * _N**2 / 3 - 2 * _N**3, 7 * _N**2 / 3 - 8 * _N**3 /
 
 def to_lonlat(crs: str) -> Callable[[Points], Points] | None:
     """Return the function that turns a CRS's points into longitudes and latitudes; None for other CRSs."""
-    found = _EPSG.fullmatch(crs)
-    code = int(found[1]) if found else 0
+    code = epsg_code(crs)
     if code in _GEOGRAPHIC:
         return lambda points: points
     if code == _MERCATOR:
         return _from_mercator
-    for first, n_zones, is_south in _UTM:
-        if 0 < code - first <= n_zones:
-            return lambda points: _from_utm(points, zone=code - first, is_south=is_south)
-    return None
+    zone, is_south = utm_zone(code)
+    return (lambda points: _from_utm(points, zone=zone, is_south=is_south)) if zone else None
+
+
+def epsg_code(crs: str) -> int:
+    """Return the code of a CRS that is given by one, such as ``EPSG:32632``, or else 0."""
+    found = _EPSG.fullmatch(crs)
+    return int(found[1]) if found else 0
+
+
+def utm_zone(code: int) -> tuple[int, bool]:
+    """Return the zone of UTM that a code means, and whether it is south of the equator; 0 for other CRSs."""
+    zones = ((code - first, is_south) for first, n, is_south in _UTM if 0 < code - first <= n)
+    return next(zones, (0, False))
 
 
 def _from_mercator(points: Points) -> Points:

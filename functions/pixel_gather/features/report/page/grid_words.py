@@ -7,9 +7,9 @@ from typing import Final
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.evidence import Place
+from pixel_gather.features.report.lonlat import epsg_code, utm_zone
 
-_KM_PER_DEGREE: Final = 111.32
-_EPSG: Final = re.compile(r"EPSG:(\d+)", re.ASCII | re.IGNORECASE)
+KM_PER_DEGREE: Final = 111.32
 _NAMES: Final = {
     4326: "WGS 84, degrees",
     4258: "ETRS89, degrees",
@@ -18,9 +18,6 @@ _NAMES: Final = {
     3035: "Europe, equal area",
     5070: "USA, equal area",
 }
-_UTM: Final = ((32600, 60, "N"), (32700, 60, "S"), (25800, 60, "N"), (26900, 23, "N"))
-"""First code, number of zones, and hemisphere."""
-
 _UNIT: Final = re.compile(r'(ANGLE|LENGTH)?UNIT\["([^"]+)"')
 _WKT_NAME: Final = re.compile(r'^\s*[A-Z]+\["([^"]*)"')
 
@@ -31,16 +28,14 @@ def crs_in_words(where: Place) -> tuple[str, str]:
         return "no georeference", "the files do not say where they lie"
     if not where.crs:
         return "unknown", "the files have map coordinates, but do not say of which system"
-    code = _code(where.crs)
-    if code is None:
+    code = epsg_code(where.crs)
+    if not code:
         name = _WKT_NAME.match(where.crs)
         return (name[1] if name and name[1] else "as WKT"), ""
     if code in _NAMES:
         return f"EPSG:{code}", _NAMES[code]
-    for first, n_zones, side in _UTM:
-        if 0 < code - first <= n_zones:
-            return f"EPSG:{code}", f"UTM zone {code - first} {side}"
-    return f"EPSG:{code}", ""
+    zone, is_south = utm_zone(code)
+    return f"EPSG:{code}", f"UTM zone {zone} {'S' if is_south else 'N'}" if zone else ""
 
 
 def pixel_in_words(where: Place, transform: Transform, footprints: Footprints | None) -> tuple[str, str]:
@@ -52,8 +47,8 @@ def pixel_in_words(where: Place, transform: Transform, footprints: Footprints | 
     note = "" if where.is_shared else "of the first image"
     if unit == "\u00b0" and footprints is not None:
         latitudes = [y for _, y in footprints.window]
-        km_x = width * _KM_PER_DEGREE * math.cos(math.radians((min(latitudes) + max(latitudes)) / 2))
-        note = f"{_length(km_x)} x {_length(height * _KM_PER_DEGREE)}" + (f", {note}" if note else "")
+        km_x = width * KM_PER_DEGREE * math.cos(math.radians((min(latitudes) + max(latitudes)) / 2))
+        note = f"{_length(km_x)} x {_length(height * KM_PER_DEGREE)}" + (f", {note}" if note else "")
     return with_unit_of(said, where.crs), note
 
 
@@ -63,16 +58,11 @@ def with_unit_of(length: str, crs: str) -> str:
     return f"{length}{unit}" if unit == "\u00b0" else f"{length} {unit}"
 
 
-def _code(crs: str) -> int | None:
-    found = _EPSG.fullmatch(crs)
-    return int(found[1]) if found else None
-
-
 def _unit(crs: str) -> str:
     """Return the unit of a map's coordinates; ``map units`` if it is not known."""
-    code = _code(crs)
-    if code is not None:
-        is_metric = code in (3857, 3035, 5070) or any(0 < code - first <= n for first, n, _ in _UTM)
+    code = epsg_code(crs)
+    if code:
+        is_metric = code in (3857, 3035, 5070) or utm_zone(code)[0]
         return "m" if is_metric else "\u00b0" if 4000 <= code < 5000 else "map units"  # noqa: PLR2004 # EPSG's geographic systems
     units = _UNIT.findall(crs)
     if crs.lstrip().startswith("GEOG") or not units:

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from pixel_gather.core.model.footprints import Footprints, Ring, SourceFootprints
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.report.page.grid_words import KM_PER_DEGREE
 
 OUTLINES: Final = Path(__file__).parent / "outlines.svg"
 UNITS_PER_DEGREE: Final = 10
 """Scale of the outlines. Their y points south."""
 
-_KM_PER_DEGREE: Final = 111.32
 _SIDE: Final = 240
 """Height of a panel, in units of its drawing. The Earth is twice as wide, the others are square."""
 
@@ -78,7 +78,7 @@ class _Panel(Struct, frozen=True, kw_only=True):
     def km(self) -> float:
         """Width on the ground, along the middle."""
         middle = math.radians(self.north - self.degrees_y / 2)
-        return self.degrees_x * _KM_PER_DEGREE * math.cos(middle)
+        return self.degrees_x * KM_PER_DEGREE * math.cos(middle)
 
 
 def map_of(
