@@ -128,7 +128,7 @@ async def plan_cube(
     samples, grid = await _open_samples(request, names, table=table, sources=sources, template=of_scenes)
 
     # The most frequent kind of each band stands for all of its sources.
-    draft = partial(
+    make_draft = partial(
         draft_slot,
         request=request,
         table=table,
@@ -141,10 +141,10 @@ async def plan_cube(
         whole = Window(col_off=0, row_off=0, width=grid.target.width, height=grid.target.height)
         rule = rule_on_grid(rule, whole, is_warped=True)
     main = _main_sample(samples, grid)
-    of_main = draft(samples[main], rule=rule)
+    of_main = make_draft(samples[main], rule=rule)
     if grid is not None:
         rule = rule_on_grid(rule, of_main.slot.window, is_warped=False)
-    drafts = [of_main if at == main else draft(each, rule=rule) for at, each in enumerate(samples)]
+    drafts = [of_main if at == main else make_draft(each, rule=rule) for at, each in enumerate(samples)]
     slots = tuple(each.slot for each in drafts)
     if grid is not None:
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
@@ -200,7 +200,7 @@ async def plan_cube(
         height=slots[0].window.height,
         width=slots[0].window.width,
         append=append,
-        sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
+        sampled_grids=tuple(dict.fromkeys(each for draft in drafts for each in draft.grids))[:MOST_GRIDS],
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
         crs=geographic_crs,
