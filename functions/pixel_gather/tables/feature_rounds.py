@@ -223,8 +223,8 @@ async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskIm
 
 
 def next_round(state: FeatureState) -> FeatureState:
-    """Return the round in which lost images are read again."""
-    return replace(state, number=state.number + 1, tasks=[], images=[], n_tries=state.n_tries + 1)
+    """Return the round in which lost images are read again. `write_round` cuts it into tasks."""
+    return replace(state, number=state.number + 1, n_tries=state.n_tries + 1)
 
 
 async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGenerator[MeasuredPart]:

@@ -332,7 +332,7 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
     from arro3.core import DataType, Field, Schema, Table  # noqa: PLC0415 # 0.1 s, for features alone
     from arro3.io import infer_csv_schema, read_csv  # noqa: PLC0415 # as above
 
-    first = file.readline(1 << 20).decode("utf-8-sig", errors="replace")
+    first = file.readline(1 << 20).decode(errors="replace")
     delimiter = max(",;\t", key=first.count)
     file.seek(0)
     with _refusing(name, "this is no CSV file"):
