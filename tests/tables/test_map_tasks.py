@@ -3,8 +3,16 @@
 import asyncio
 
 import msgspec
+import pytest
 
-from pixel_gather.tables.map_tasks import MapTask, begin_round, commit_task, read_sidecars, task_scenes
+from pixel_gather.tables.map_tasks import (
+    MapTask,
+    begin_round,
+    commit_task,
+    committed_tasks,
+    read_sidecars,
+    task_scenes,
+)
 from support.fakes import FakeControl
 
 
@@ -41,3 +49,24 @@ def test_the_worker_that_commits_a_task_first_is_the_one() -> None:
         return committed, await read_sidecars(files, [task])
 
     assert asyncio.run(run()) == ([True, False], [b"first"])
+
+
+@pytest.mark.parametrize(
+    ("scenes", "started_at", "n_committed"),
+    [([b"one", b"two"], 1.0, 1), ([b"one", b"two"], 2.0, 0), ([b"on", b"etwo"], 1.0, 0)],
+    ids=["same", "later attempt", "other cut"],
+)
+def test_what_was_measured_counts_for_the_same_tasks_of_the_same_attempt(
+    scenes: list[bytes], started_at: float, n_committed: int
+) -> None:
+    """The state of a round has expired, and the sidecar of its first task has not."""
+    files = FakeControl()
+
+    async def run() -> int:
+        first, _ = tasks_of(await begin_round(files, [b"one", b"two"], state_of, started_at=1.0))
+        await commit_task(first, files, b"measured")
+        del files.files["state"]
+        tasks = tasks_of(await begin_round(files, scenes, state_of, started_at=started_at))
+        return len(await committed_tasks(tasks, files))
+
+    assert asyncio.run(run()) == n_committed

@@ -11,7 +11,10 @@ def record(number: int) -> ImageRecord:
 
 
 def test_a_record_after_one_that_was_cut_off_is_whole(tmp_path: Path) -> None:
-    """The process was killed while it wrote. The next one does that image anew, and is killed later."""
+    """The process was killed while it wrote. The next one does that image anew, and is killed later.
+
+    Another job has nothing of it.
+    """
     folder = PartFolder.open_(tmp_path / "job", digest="of this job")
     for number in (0, 1):
         folder.write(record(number), NO_LINES)
@@ -24,3 +27,4 @@ def test_a_record_after_one_that_was_cut_off_is_whole(tmp_path: Path) -> None:
         again.write(record(number), NO_LINES)
 
     assert PartFolder.open_(folder.path, digest="of this job").records == {n: record(n) for n in range(3)}
+    assert PartFolder.open_(folder.path, digest="of another job").records == {}

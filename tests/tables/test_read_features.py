@@ -156,11 +156,13 @@ def test_other_columns_are_kept_without_the_shapes() -> None:
 
 
 def test_points_among_polygons_are_shapes_as_well() -> None:
-    """They are told to have no area."""
-    features = read_features(io.BytesIO(_geojson(_BOX, _POINT)), name="a.json", columns=FeatureColumns())
+    """They are told to have no area. So are points among several that are one feature."""
+    many = {"type": "MultiPoint", "coordinates": [[11, 46], [12, 46]]}
+    for given, kinds in (((_BOX, _POINT), ["Polygon", "Point"]), ((_POINT, many), ["Point", "MultiPoint"])):
+        features = read_features(io.BytesIO(_geojson(*given)), name="a.json", columns=FeatureColumns())
 
-    assert features.geometries is not None
-    assert [each.geom_type for each in features.geometries[:2]] == ["Polygon", "Point"]
+        assert features.geometries is not None
+        assert [each.geom_type for each in features.geometries[:2]] == kinds
 
 
 def test_a_geometry_alone_is_a_feature() -> None:

@@ -96,6 +96,7 @@ def test_images_of_one_time_are_in_the_order_of_the_list(tmp_path: Path) -> None
     [
         ([], [("m",), ("m",)], {"b1": "m"}),
         ([], [("m",), ("ft",)], {}),
+        ([], [("m",), None], {"b1": "m"}),
         ([("m",)], [("m",)], {"b1": "m"}),
         ([("m",)], [("ft",)], {}),
         ([("m",)], [()], {}),

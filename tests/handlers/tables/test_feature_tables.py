@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pixel_gather import verify_table
-from pixel_gather.core.errors import StoreError
+from pixel_gather.core.errors import ShardLateError, StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
-from support.lambda_functions import ENVIRONMENT
+from support.lambda_functions import ENVIRONMENT, Context
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -96,7 +97,10 @@ def test_a_round_is_told_to_cost_what_the_plan_says_and_a_table_what_it_took(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The dollars of a table are those of its workers, and of their requests to the images."""
-    monkeypatch.setattr("handlers.tables.feature_steps.usd_of_round", lambda **_: 0.25)
+    monkeypatch.setattr(
+        "handlers.tables.feature_steps.usd_of_round",
+        lambda *, worker_s, n_tasks: 0.25 * n_tasks * (worker_s > 0),
+    )
     body = of_points(service)
     _, plan = service.do("POST", "/tables/plan", body)
     document = service.made(body)
@@ -179,54 +183,63 @@ def test_tasks_and_finish_may_run_in_any_order_and_again(service: Service, tmp_p
     for item in (3, 0, 3, 5, 1):
         service.handle(verdict, item)
     second = service.ended(verdict["gather"])  # tasks 2 and 4 are lost: a round of their own
-    service.handle(verdict, 2)  # late: its task of the first round, committed there as well
     for item in (1, 0, 0):
         service.handle(second, item)
-    done = service.ended(second["gather"])
+    for item in (2, 4):  # late: tasks of the first round, committed there as well
+        service.handle(verdict, item)
+    done = service.ended(verdict["gather"])  # it knows of no second round
     table = service.machine.s3.list_objects_v2(Bucket="cubes")["Contents"]
     service.handle(second, 1)
     again = [service.ended(second["gather"]), service.ended(verdict["gather"]), service.begun(body, "b")]
     after = service.machine.s3.list_objects_v2(Bucket="cubes")["Contents"]
-    note = f"tables/{done['result']['name']}/rounds/0/result.json"
-    service.machine.s3.delete_object(Bucket="control", Key=note)  # as if the call that wrote it was killed
-    without_note = service.ended(verdict["gather"])
-    noted = json.loads(service.machine.s3.get_object(Bucket="control", Key=note)["Body"].read())
+    note = {"Bucket": "control", "Key": f"tables/{done['result']['name']}/rounds/0/result.json"}
+    for step in (partial(service.ended, verdict["gather"]), partial(service.begun, body, "c")):
+        service.machine.s3.delete_object(**note)  # as if the call that wrote it was killed
+        again.append(step())
+        noted = json.loads(service.machine.s3.get_object(**note)["Body"].read())
+        assert noted["result"] == done["result"]
 
     assert (second["verdict"], second["n_missing"], done["verdict"]) == ("planned", 2, "complete")
-    assert again == [done, done, done]
-    assert (without_note, noted["result"]) == (done, done["result"])
+    assert again == [done] * 5
     assert table == after
     lines, images = (read(service, done["result"][each]) for each in ("table", "images_table"))
     assert lines.equals(service.here(body, tmp_path))
     for name in ("requests", "bytes"):  # what was read twice was paid twice
         of_images = dict(zip(images["hrefs"].to_pylist(), images[name].to_pylist(), strict=True))
-        assert done["result"][name] == sum(of_images.values()) + of_images[json.dumps([HREFS[2]])]
+        twice = sum(of_images[json.dumps([HREFS[item]])] for item in (2, 4))
+        assert done["result"][name] == sum(of_images.values()) + twice
 
 
 @pytest.mark.long
-def test_an_image_of_a_late_worker_is_not_lost(service: Service) -> None:
+@pytest.mark.parametrize("n_in_time", [0, 1])
+def test_an_image_of_a_late_worker_is_not_lost(service: Service, n_in_time: int) -> None:
     """It comes after its round has ended. Its worker of the next round fails as well."""
     verdict = service.begun(of_points(service, sources=HREFS[:2]), "a")
-    service.handle(verdict, 0)
+    for item in range(n_in_time):
+        service.handle(verdict, item)
     second = service.ended(verdict["gather"])
-    service.handle(verdict, 1)
+    for item in range(n_in_time, 2):
+        service.handle(verdict, item)
 
     result = service.ended(second["gather"])["result"]
 
-    assert (second["n_missing"], result["scenes"], result["failed"]) == (1, 2, 0)
+    assert (second["n_missing"], result["scenes"], result["failed"]) == (2 - n_in_time, 2, 0)
 
 
 @pytest.mark.long
-def test_a_table_that_lacks_control_files_is_not_written(service: Service) -> None:
+@pytest.mark.parametrize(("expired", "says"), [("state", "2 images"), ("measured/", "1 image")])
+def test_a_table_that_lacks_control_files_is_not_written(service: Service, expired: str, says: str) -> None:
     """Those of its first round have expired, so what was read then cannot be found."""
     verdict = service.begun(of_points(service, sources=HREFS[:2]), "a")
     service.handle(verdict, 0)
     second = service.ended(verdict["gather"])
     service.handle(second, 0)
-    name = verdict["gather"].partition("/")[0]
-    service.machine.s3.delete_object(Bucket="control", Key=f"tables/{name}/rounds/0/state")
+    name, s3 = verdict["gather"].partition("/")[0], service.machine.s3
+    prefix = f"tables/{name}/rounds/0/{expired}"
+    for each in s3.list_objects_v2(Bucket="control", Prefix=prefix)["Contents"]:
+        s3.delete_object(Bucket="control", Key=each["Key"])
 
-    with pytest.raises(StoreError, match="2 images of the table cannot be found in its control files"):
+    with pytest.raises(StoreError, match=f"{says} of the table cannot be found in its control files"):
         service.ended(second["gather"])
 
 
@@ -238,27 +251,38 @@ def read(service: Service, href: str) -> pa.Table:
 
 
 def test_an_old_table_is_begun_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 14 days, as some of its control files may have expired. What was read before does not count."""
-    verdict = service.begun(of_zones(service), "a")
+    """After 14 days, as some of its control files may have expired. What was read before does not count.
+
+    Nor does what is read now count for a step of the old attempt that comes late.
+    """
+    body = of_zones(service, sources=HREFS[:1])
+    verdict = service.begun(body, "a")
     service.handle(verdict, 0)
     monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", 0.0)
-    again = service.begun(of_zones(service), "b")
+    again = service.begun(body, "b")
+    service.handle(again, 0)
+    late = service.ended(verdict["gather"])["result"]
 
     name, _, number = verdict["gather"].partition("/")
-    assert (number, again["gather"]) == ("0", f"{name}/1")
-    assert again["n_missing"] == N
+    assert (number, again["gather"], again["n_missing"]) == ("0", f"{name}/1", 1)
+    assert [late["requests"]] == read(service, late["images_table"])["requests"].to_pylist()
 
 
 def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
-    """A second execution reads what the first one has not read."""
+    """A second execution reads what the first one has not read, such as what took too long."""
     body = of_zones(service)
     verdict = service.begun(body, "a")
+    event = {"gather": verdict["gather"], "tasks": service.machine.items(verdict)[1], "limit_s": 0}
+    with pytest.raises(ShardLateError):
+        service.machine.worker.handler(event, Context())
     service.handle(verdict, 0)
 
     again = service.begun(body, "b")
 
     assert again["gather"] == verdict["gather"]
     assert (verdict["n_missing"], again["n_missing"]) == (N, N - 1)
+    assert verdict["manifest"]["key"] != again["manifest"]["key"]  # the first may still be read
+    assert (verdict["shard_limit_s"], verdict["late_shard_s"]) == (120, 840)
 
 
 @pytest.mark.long
@@ -279,7 +303,7 @@ def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> 
     n_children = list(service.machine.n_children)
     late = service.made(body | {"points": "s3://sources/late.csv"})
 
-    assert near["result"]["not_opened"] == N - 3
+    assert [near["result"][name] for name in ("scenes", "not_opened", "read")] == [N, N - 3, 3]
     assert service.table(near).equals(service.here(body | {"points": "s3://sources/near.csv"}, tmp_path))
     assert service.machine.n_children == n_children == [3]
     assert late["result"]["statuses"] == {"unmatched": 41}
@@ -289,10 +313,13 @@ def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> 
 def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     """A few features are part of the request."""
     content = service.machine.s3.get_object(Bucket="sources", Key="fields.geojson")["Body"].read()
+    given = json.loads(content)
+    given["features"].append({"type": "Feature", "properties": {"field": "none"}, "geometry": None})
 
-    document = service.made(of_zones(service, zones=json.loads(content)))
+    document = service.made(of_zones(service, zones=given))
 
-    assert document["result"]["features"] == 8
+    assert document["result"]["features"] == 9
+    assert document["result"]["notes"] == ["1 feature without coordinates: the table says empty"]
 
 
 @pytest.mark.parametrize(
@@ -319,10 +346,12 @@ def test_wrong_requests_are_refused_before_anything_is_started(
 ) -> None:
     """The problem names the field."""
     code, problem = service.do("POST", "/tables", of_points(service, **changes))
+    refused = service.begun(of_points(service, **changes), "a")
 
     assert (code, problem["field"]) == (422, field), problem
     assert says in problem["detail"]
     assert not service.machine.found
+    assert (refused["error"], says in refused["cause"]) == ("RequestError", True)
 
 
 def test_limits_of_dollars_and_of_size_refuse(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
