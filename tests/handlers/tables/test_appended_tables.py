@@ -20,7 +20,8 @@ from pixel_gather.features.versions.compact_table import CompactedTable, compact
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables.feature_rounds import TaskImage, lost_images
 from pixel_gather.tables.map_tasks import last_attempt
-from support.lambda_functions import ENVIRONMENT, EXECUTION
+from support.api_bridge import told
+from support.lambda_functions import ENVIRONMENT, EXECUTION, STATE_MACHINE
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -70,6 +71,8 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     assert service.machine.n_children == [2, 4]
     assert lines(service) == at_once(service, tmp_path, *range(N))
     assert service.table(first).num_rows == 2 * 40 + 1
+    receipt = json.loads(service.table(second, "images_table").schema.metadata[b"pixel_gather"])
+    assert (receipt["appends"], receipt["n_images"]) == (1, N)
     stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
     for document in (first, second):
         assert verify_table(document["links"]["table"], stores=stores).is_same
@@ -77,15 +80,17 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     assert found == second["links"]["table"]
     assert find_table("s3://cubes/out/tables/points-other", stores=stores) is None
     assert current(service)["result"]["name"] == "points-grows"
+    assert service.do("POST", "/tables", appending(service, 1))[0] == 200  # nothing is started again
 
 
 @pytest.mark.long
 def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None:
     """With their features, which each version has beside it."""
-    body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones-grow"}
+    body = {"zones": FIELDS, "id": "field", "crs": service.crs, "append_to": "zones2"}
     for numbers in ((0,), (0, 1)):
         document = service.made(body | {"sources": [HREFS[number] for number in numbers]})
 
+    assert document["result"]["name"] == "zones-zones2"
     assert service.table(document).equals(service.here(without(body, 0, 1), tmp_path))
     assert service.table(document, "features_table").num_rows == 8
 
@@ -270,6 +275,17 @@ def test_an_append_that_finds_a_table_made_meanwhile_is_to_try_again(service: Se
     assert service.made(appending(service, 0, 1))["result"]["read"] == 1
 
 
+def test_a_list_that_takes_too_long_names_its_append_for_an_hour(service: Service) -> None:
+    """It may have grown by then. A table that nothing is appended to keeps its name."""
+    service.machine.is_slow = True
+    append = appending(service, 0)
+    answers = [
+        told(service.app, "POST", "/tables", body, left_s=3.0) for body in (append, without(append, 0))
+    ]
+
+    assert [len(line["id"].split("-")) for _, line in answers] == [3, 2]
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_tick_whose_search_finds_nothing_is_no_failure(service: Service, *, is_there: bool) -> None:
     """A table that is there stays as it is. If none is, only a schedule waits for what comes later."""
@@ -283,16 +299,18 @@ def test_a_tick_whose_search_finds_nothing_is_no_failure(service: Service, *, is
     }
     before = current(service)["result"] if is_there else {"kind": "points", "name": "points-grows"}
 
-    by_tick = service.begun(body, "tick-daily-20260603T120000Z")
+    tick = "tick-daily-20260603T120000Z"
+    service.machine.start_execution(stateMachineArn=STATE_MACHINE, name=tick, input=json.dumps(body))
+    _, by_tick = service.do("GET", f"/tables/{tick}")
     by_hand = service.begun(body, EXECUTION)
 
-    assert by_tick["verdict"] == "complete"
+    assert by_tick["state"] == "succeeded"
     result = by_tick["result"]
     told = ("appended", "read", "requests", "bytes", "usd")
     assert [result[name] for name in told] == [0] * len(told)
     assert "no scene was found" in result["notes"][0]
     if is_there:
-        assert by_hand == by_tick
+        assert by_hand == {"verdict": "complete", "result": result}
         assert {**before, **{name: result[name] for name in (*told, "notes")}} == result
     else:
         assert by_hand["verdict"] == "refused"

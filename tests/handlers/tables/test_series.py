@@ -58,17 +58,22 @@ def test_a_point_has_the_values_of_this_process_by_time(
 def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
     service: Service, lonlat: tuple[float, float]
 ) -> None:
-    """The others have their values."""
+    """The others have their values. It is noted that the names of some files are those of bands."""
     lon, lat = lonlat
     ring = [[lon, lat], [lon + 0.005, lat], [lon + 0.005, lat - 0.005], [lon, lat]]
     geojson = {"type": "Polygon", "coordinates": [ring]}
-    sources = [HREFS[0], "s3://sources/gone.tif"]
+    landsat = "s3://sources/LC08_L2SP_193027_20240601_20240610_02_T1_SR_B"
+    sources = [*HREFS[:3], *(f"{landsat}{number}.TIF" for number in (2, 3))]
+    content = "\n".join(["href", *sources])
+    service.machine.s3.put_object(Bucket="sources", Key="bands.csv", Body=content.encode())
 
     code, found = service.do("POST", "/series", {"geojson": geojson, "sources": sources, "by": "b1"})
+    _, pixels = service.do("GET", "/drill", pixel="0,0", list="s3://sources/bands.csv")
 
     assert code == 200, found
-    assert sorted(row["status"] for row in found["rows"]) == ["missing", "ok"]
-    assert found["totals"]["failed"] == 1
+    assert sorted(row["status"] for row in found["rows"]) == ["missing"] * 2 + ["ok"] * 3
+    assert found["totals"]["failed"] == 2
+    assert found["notes"] == pixels["notes"] != []
     assert max(row["mean"] or 0 for row in found["rows"]) > 900
 
 
