@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.item import scene_key
-from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted, wanted_items
 from scenes.scenes import item
 
 SQUARE = {"type": "Polygon", "coordinates": [[[11, 46], [12, 46], [12, 47], [11, 47], [11, 46]]]}
@@ -42,8 +42,12 @@ def test_what_is_wrong_is_named(given: dict[str, Any], field: str) -> None:
 
 
 def test_one_scene_may_be_the_most() -> None:
-    """The smallest number that finds anything."""
-    assert SearchCriteria.of(most=1).most == 1
+    """The smallest number that finds anything. The same scene does not count twice."""
+    wanted, scene = SearchCriteria.of(most=1), item()
+
+    assert list(wanted_items([scene, scene], wanted, name="item")) == [scene]
+    with pytest.raises(BudgetError, match="more than 1 scenes are found"):
+        list(wanted_items([scene, item("other")], wanted, name="item"))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,9 @@ def test_boxes_and_shapes_want_what_the_footprint_meets() -> None:
     assert not is_wanted(scene, key, SearchCriteria.of(bbox=(11, 46.9, 11.1, 47)))
     assert is_wanted(scene, key, SearchCriteria.of(bbox=(11.4, 46, 11.5, 46.9)))
     assert is_wanted(scene, key, SearchCriteria.of(bbox=(10, 45, 13, 48)))
+    empty = item(box=(11, 46.9, 11.1, 47))
+    triangle = SearchCriteria.of(geojson=scene["geometry"])
+    assert not is_wanted(empty, scene_key(empty, name="item"), triangle)
 
 
 def test_a_scene_without_a_collection_is_of_any() -> None:
