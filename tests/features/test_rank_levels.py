@@ -238,7 +238,7 @@ def test_a_whole_area_has_the_share_1(tmp_path: Path, shape: tuple[int, int]) ->
 
 
 def test_kept_statistics_are_checked_by_default(tmp_path: Path) -> None:
-    """A file that was replaced is measured anew, without being asked to."""
+    """A file that was replaced is measured anew, without being asked to. One that is gone has no value."""
     paths = [make_cog(tmp_path / f"{n}.tif", landscape(n, level=2000 + 500 * n)) for n in range(2)]
     kept = tmp_path / "kept.sqlite"
 
@@ -247,7 +247,10 @@ def test_kept_statistics_are_checked_by_default(tmp_path: Path) -> None:
     checked = rank(paths, by="b1", statistics=kept).rows()
     make_cog(paths[0], landscape(6, level=1000))
     unchecked = rank(paths, by="b1", statistics=kept, check_kept=False).rows()
+    paths[1].unlink()
+    *_, gone = rank(paths, by="b1", statistics=kept).rows()
 
+    assert (gone["id"], gone["status"]) == ("1.tif", "missing")
     assert [rows[0]["id"] for rows in (first, checked, unchecked)] == ["1.tif", "0.tif", "0.tif"]
 
 

@@ -94,14 +94,17 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
 
     async def work() -> MapState:
         files, state = FakeControl(), _state(_rounds())
+        state.number = 9
+        await write_round(state, files, n_tasks=1)
         state.scenes[0].measured = measured_scene(float("nan"), error=float("inf"))
+        state.number = 10  # not the last one by name
         state = await write_round(state, files, n_tasks=n_tasks)
-        assert len(await missing_tasks(state.tasks, round_files(files, 0))) == n_tasks
+        assert len(await missing_tasks(state.tasks, round_files(files, 10))) == n_tasks
         await _run(state, files)
-        assert await missing_tasks(state.tasks, round_files(files, 0)) == []
+        assert await missing_tasks(state.tasks, round_files(files, 10)) == []
         last, result = await last_attempt(files, load_round)
-        assert (last and last.number, result) == (0, None)
-        found, read = await merge_round(await load_round(files, 0), files)
+        assert (last and last.number, result) == (10, None)
+        found, read = await merge_round(await load_round(files, 10), files)
         assert sorted(read) == list(range(N))
         return found
 
@@ -177,6 +180,7 @@ def test_round_in_which_no_worker_can_read_fails(*, has_sample: bool) -> None:
     async def work() -> None:
         files, rounds = FakeControl(), _rounds()
         state = _state(rounds)
+        state.number = state.first = 3  # a former ranking was removed
         if has_sample:
             state.scenes[0].measured = measured_scene(0.0)
             state.wanted = next_reads(state.scenes, rounds)

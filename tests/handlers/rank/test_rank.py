@@ -70,14 +70,15 @@ def test_ranking_of_a_catalog_reads_the_assets_that_it_needs(
         {
             "scenes": {"catalog": "s3://sources/heat.parquet", "datetime": "2020"},
             "area": {"bbox": [-30, 0, 30, 40]},
-            "by": "data * 2",
+            "by": "heat * 2",
+            "bands": {"heat": "data"},
             "top": 1,
         },
     )
 
     assert code == 200, found
     assert len(found["scenes"]) == 4
-    assert found["expression"] == "data * 2"
+    assert found["expression"] == "heat * 2"
 
 
 @pytest.mark.long
@@ -139,9 +140,11 @@ def test_ranking_over_a_limit_is_refused_with_what_to_do(
 
 
 def test_missing_files_are_listed(rank: ModuleType) -> None:
-    """Last, with their status."""
+    """Last, with their status. It is noted that they are named like bands of one scene."""
     heat = next(_SERIES.glob("heat_content_anomaly_0-2000*.tif")).name
-    code, found = _ask(rank, {"sources": ["s3://sources/none.tif", f"s3://sources/heat/{heat}"], "by": "b1"})
+    missing = [f"s3://sources/LC08_L2SP_193027_20240601_20240610_02_T1_SR_B{number}.TIF" for number in (2, 3)]
+    code, found = _ask(rank, {"sources": [*missing, f"s3://sources/heat/{heat}"], "by": "b1"})
 
     assert code == 200
-    assert [row["status"] for row in found["scenes"]] == ["ok", "missing"]
+    assert [row["status"] for row in found["scenes"]] == ["ok", "missing", "missing"]
+    assert "several bands" in found["notes"][0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handlers.deployment.settings import Settings
 from handlers.rank.rank_request import admit_ranking, ranking_name
+from handlers.tables.table_request import admit_table
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.features.rank.ranking_request import Precision
 from support.lambda_functions import ENVIRONMENT
@@ -94,6 +95,15 @@ def test_ranking_has_a_name_of_its_own_by_request_list_and_salt() -> None:
     }
     assert len(names) == 4
     assert ranking_name(dict(reversed(body.items())), "list") in names
+
+
+@pytest.mark.parametrize(("usd", "most"), [(1.0, 1.0), (1e6, 10.0)])
+def test_no_request_may_cost_more_than_the_deployment_allows(usd: float, most: float) -> None:
+    """Neither a ranking nor a table."""
+    body = {"sources": ["s3://sources/a.tif"], "limits": {"usd": usd}}
+
+    assert admit_ranking(body | {"by": "b1"}, _SETTINGS).limits.usd == most
+    assert admit_table(body | {"points": "s3://sources/plots.csv"}, _SETTINGS).limits.usd == most
 
 
 def test_body_without_options_has_the_defaults() -> None:
