@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.process_usage import cpu_name, meminfo_mib
-from pixel_gather.io.replaced_file import replacing
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather.version import __version__
 
 

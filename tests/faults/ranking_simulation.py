@@ -56,10 +56,10 @@ from pixel_gather.core.estimate.pricing import USD_PER_GET, USD_PER_INVOCATION
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.rank import map_rounds
+from pixel_gather.features.rank.choose_reads import Rounds
 from pixel_gather.features.rank.map_rounds import MapState
 from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranker import Ranker
-from pixel_gather.features.rank.rounds import Rounds
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.store.object_store import Fetched
 from pixel_gather.tables import map_round

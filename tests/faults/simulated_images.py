@@ -24,7 +24,7 @@ from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.features.zones.zone_statistics import parse_statistics, zone_statistics
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import key_of
-from pixel_gather.tables.parts import (
+from pixel_gather.tables.part_folder import (
     NO_LINES,
     ImageRecord,
     Lines,

@@ -79,8 +79,8 @@ from pixel_gather.engine import (
     compact,
     finish_gather,
     gather_shard,
+    plan_append,
     plan_gather,
-    plan_rows,
     row_claim,
     step_files,
 )
@@ -1116,13 +1116,13 @@ def _of_this_run(product: Product) -> Iterator[None]:
 
     with (
         patch.object(plan_gather, "time", clock),
-        patch.object(plan_rows, "time", clock),
+        patch.object(plan_append, "time", clock),
         patch.object(compact, "time", clock),
         patch.object(row_claim, "time", clock),
         patch.object(row_claim, "LAPSES_AFTER_S", _LAPSES_AFTER_S),
         patch.object(row_claim, "_RENEWED_AFTER_S", _LAPSES_AFTER_S / 6),
-        patch.object(plan_rows, "plan_cube", planned),
-        patch.object(plan_rows, "plan_again", planned_again),
+        patch.object(plan_append, "plan_cube", planned),
+        patch.object(plan_append, "plan_again", planned_again),
         patch.object(plan_gather, "gather_digest", _digest_of),
         patch.object(plan_gather, "decode_plan", _decode_plan),
         patch.object(gather_shard, "peak_rss_mib", float),

@@ -14,9 +14,9 @@ from handlers.rank import measure_scenes, open_ranker, ranking_rounds
 from handlers.rank.ranking_rounds import RankingRounds
 from pixel_gather.core.stores import ControlStore
 from pixel_gather.features.rank import map_rounds
+from pixel_gather.features.rank.choose_reads import RankedScene, Rounds, WantedRead
 from pixel_gather.features.rank.map_rounds import MapState
 from pixel_gather.features.rank.measured_scene import MeasuredScene
-from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead
 from pixel_gather.tables import map_tasks
 
 

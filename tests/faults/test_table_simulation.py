@@ -20,7 +20,7 @@ from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.feature_rounds import FeatureState, MeasuredPart
 from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.merge_zone_lines import LineMerger
-from pixel_gather.tables.parts import PartFolder
+from pixel_gather.tables.part_folder import PartFolder
 from pixel_gather.tables.table_receipt import side_path
 from support.fakes import FakeControl
 

@@ -397,7 +397,7 @@ def test_long_films_are_webp(
     cube: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     """Pillow holds all pictures of the other formats at one time."""
-    monkeypatch.setattr("pixel_gather.features.export.write_pictures._MOST_NBYTES", 1000)
+    monkeypatch.setattr("pixel_gather.features.export.write_animation._MOST_NBYTES", 1000)
     export(cube, to=tmp_path / "x.webp", measurements=["red"])
 
     with pytest.raises(RequestError, match=r"choose rows by where, or write \.webp"):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pixel_gather import verify_table, zones
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.tables.acquisitions import group_images
-from pixel_gather.tables.parts import ImageRecord
+from pixel_gather.tables.part_folder import ImageRecord
 from pixel_gather.tables.table_receipt import side_path
 from rank.rasters import landscape
 from support.dependency_groups import module_of_group

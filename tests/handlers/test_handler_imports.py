@@ -29,7 +29,7 @@ _OTHER_STEPS = (
     "pixel_gather.core.plan.plan",
     "pixel_gather.core.results.report",
     "pixel_gather.core.request.request",
-    "pixel_gather.core.plan.choose_template",
+    "pixel_gather.core.plan.sample_headers",
 )
 _RARE = ("pixel_gather.io.gdal.reader", "xml.etree.ElementTree")
 """Needed only for sources that GDAL reads, and for sources that declare a scale."""

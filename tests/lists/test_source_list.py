@@ -26,7 +26,7 @@ from pixel_gather.core.model.source import Source
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather.io.lists import parse_list
 from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
-from pixel_gather.io.lists.listing import list_objects
+from pixel_gather.io.lists.list_matching import list_matching
 from pixel_gather.io.lists.source_list import open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.io.store.object_store import Objects, Store
 from pixel_gather.io.store.ranged_gets import RangedGets
@@ -609,12 +609,12 @@ def test_list_objects_finds_the_same_in_a_folder_and_in_a_bucket(
 ) -> None:
     """Both are listed by key. Circular links and folder markers are left out."""
     local = list(
-        list_objects(
+        list_matching(
             _put_in_folder(tmp_path / "r #") + slash, **pattern.asked, policy=IN_PROCESS, settings=SETTINGS
         )
     )
     remote = list(
-        list_objects(
+        list_matching(
             f"s3://bucket/root{slash}", **pattern.asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
         )
     )
@@ -649,7 +649,7 @@ def test_list_objects_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(obstore, "list", breaks)
     patient = StoreSettings(max_retries=1, first_backoff_s=0.001)
 
-    found = list(list_objects("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
+    found = list(list_matching("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
 
     assert breaks.offsets == [None, "root/a.tif"]
     assert [item.href.removeprefix("s3://bucket/root/") for item in found] == PATTERNS[0].found
@@ -661,7 +661,7 @@ def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(obstore, "list", breaks)
 
     with pytest.raises(RequestError, match=r"s3://bucket/root/ cannot be listed: .*refused access"):
-        list(list_objects("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
+        list(list_matching("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
 
     assert len(breaks.offsets) == 1
 
@@ -672,7 +672,7 @@ def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
 
     with pytest.raises(TimeoutError, match="too late"):
         list(
-            list_objects(
+            list_matching(
                 "s3://bucket/root",
                 glob="*.no",
                 policy=IN_PROCESS,
@@ -692,7 +692,7 @@ def test_list_objects_looks_at_the_clock_before_it_tries_again(monkeypatch: pyte
 
     with pytest.raises(TimeoutError, match="too late"):
         list(
-            list_objects(
+            list_matching(
                 "s3://bucket/root",
                 policy=IN_PROCESS,
                 settings=StoreSettings(),
@@ -746,7 +746,7 @@ def test_sources_below_yields_checked_sources() -> None:
 def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
     """A wrong prefix or pattern is refused before anything is listed."""
     with pytest.raises(RequestError, match=r"^(prefix|glob|regex): ") as caught:
-        list(list_objects(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
+        list(list_matching(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
 
     assert says in str(caught.value)
 

@@ -5,9 +5,9 @@ from copy import replace
 import pytest
 
 from pixel_gather.core.model.source import Cost
+from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.measured_scene import MeasuredScene
-from pixel_gather.features.rank.rounds import RankedScene, WantedRead
 from support.measured_scene import measured_scene
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)

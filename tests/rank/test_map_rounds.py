@@ -9,6 +9,7 @@ import pytest
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
+from pixel_gather.features.rank.choose_reads import NothingKept, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.forecast import RoundForecast
 from pixel_gather.features.rank.map_rounds import (
     MapState,
@@ -21,7 +22,6 @@ from pixel_gather.features.rank.map_rounds import (
 )
 from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.rounds import NothingKept, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.map_round import plan_round

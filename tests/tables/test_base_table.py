@@ -18,7 +18,7 @@ from pixel_gather.features.verify.verify import verify_table
 from pixel_gather.tables.base_table import MOST_TRIES, BaseTable
 from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.image_work import encoded_row, failed_record, key_of
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
+from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Lines, LineStatus, PartFolder, line_dtype
 from pixel_gather.tables.table_receipt import side_path, staged_path
 from pixel_gather.tables.write_table import LineForm, write_features, write_table
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, PartFolder
+from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, PartFolder
 
 
 def record(number: int) -> ImageRecord:

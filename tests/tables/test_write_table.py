@@ -15,7 +15,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.tables import write_table as writer
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features
-from pixel_gather.tables.parts import (
+from pixel_gather.tables.part_folder import (
     NO_LINES,
     ImageRecord,
     Measured,

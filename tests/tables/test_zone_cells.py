@@ -15,7 +15,7 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables import shapes as shapes_module
 from pixel_gather.tables import zone_cells
 from pixel_gather.tables.features import LONLAT, Features
-from pixel_gather.tables.parts import LineStatus
+from pixel_gather.tables.part_folder import LineStatus
 from pixel_gather.tables.shapes import Shapes
 from pixel_gather.tables.zone_cells import Coverage, ZoneCells, ZonePlaces, check_zones
 from support.fakes import header_of

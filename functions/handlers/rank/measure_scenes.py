@@ -9,8 +9,8 @@ from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import open_ranker
 from handlers.rank.rank_request import admit_ranking
 from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.choose_reads import NothingKept, RankedScene, WantedRead
 from pixel_gather.features.rank.map_rounds import measure_task
-from pixel_gather.features.rank.rounds import NothingKept, RankedScene, WantedRead
 from pixel_gather.tables.map_tasks import MapTask
 
 _LONGEST_SCENE_S: Final = 180.0

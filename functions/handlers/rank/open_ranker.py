@@ -8,10 +8,10 @@ from typing import Final
 from handlers.deployment.stores import Deployment
 from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.rank_request import AdmittedRanking
+from pixel_gather.features.rank.choose_reads import KeptStatistics, RankedScene
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import drop_replaced
 from pixel_gather.features.rank.ranker import OnScene, Ranker, make_ranker
-from pixel_gather.features.rank.rounds import KeptStatistics, RankedScene
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.read_limits import GeoTiffSettings

@@ -23,8 +23,8 @@ from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from handlers.rank.routes import ROUTES
+from pixel_gather.features.rank.choose_reads import RankedScene
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
-from pixel_gather.features.rank.rounds import RankedScene
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.io.aws.executions import Executions

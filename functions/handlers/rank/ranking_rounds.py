@@ -19,6 +19,7 @@ from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.stores import needed_file
+from pixel_gather.features.rank.choose_reads import NothingKept, Rounds, WantedRead, begun
 from pixel_gather.features.rank.forecast import RoundForecast, check_ranking
 from pixel_gather.features.rank.map_rounds import (
     MapState,
@@ -30,7 +31,6 @@ from pixel_gather.features.rank.map_rounds import (
 )
 from pixel_gather.features.rank.parquet_table import write_table
 from pixel_gather.features.rank.ranker import Ranker
-from pixel_gather.features.rank.rounds import NothingKept, Rounds, WantedRead, begun
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round

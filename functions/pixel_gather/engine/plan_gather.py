@@ -27,7 +27,7 @@ from pixel_gather.engine.base import find_growing_cube, find_place, read_base
 from pixel_gather.engine.context import GatherContext, GatherStores, always
 from pixel_gather.engine.find_failed_rows import digest_again
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
-from pixel_gather.engine.plan_rows import AskedRows, ListedRow, has_failed_rows, plan_rows
+from pixel_gather.engine.plan_append import AskedRows, ListedRow, has_failed_rows, plan_append
 from pixel_gather.engine.row_claim import (
     RowClaim,
     claim_rows,
@@ -116,7 +116,7 @@ async def plan_gather(
     is_pinned = False
     while not is_pinned:
         base = await read_base(request, archive, cube, found)
-        drafted = await plan_rows(
+        drafted = await plan_append(
             AskedRows(request, table, digest, is_known=is_known, settles=settles),
             base,
             cube=cube,
@@ -175,7 +175,7 @@ async def plan_dry(
     is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)
     asked = AskedRows(request, table, digest, is_known=is_known)
-    drafted = await plan_rows(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
+    drafted = await plan_append(asked, base, cube=cube, sources=sources, workers=workers, now=0.0)
     if drafted is None:
         raise NothingToAppendError(has_chips=request.windows is not None)
     return drafted[0]

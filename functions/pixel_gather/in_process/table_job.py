@@ -21,8 +21,8 @@ from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
+from pixel_gather.io.atomic_write import errors_of_writing
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.io.replaced_file import errors_of_writing
 from pixel_gather.io.store.alone_at import alone_at
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.opened_file import open_list_file
@@ -32,7 +32,7 @@ from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measure_each
 from pixel_gather.tables.merge_zone_lines import Combine
 from pixel_gather.tables.open_scene import ImageAccess
-from pixel_gather.tables.parts import ImageRecord, Lines, PartFolder
+from pixel_gather.tables.part_folder import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images

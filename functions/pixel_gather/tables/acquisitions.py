@@ -16,7 +16,7 @@ import xxhash
 from pixel_gather.core.model.source import CubeRow, Header
 from pixel_gather.core.scenes.duplicates import SAME_TIME_US
 from pixel_gather.tables.features import Integers
-from pixel_gather.tables.parts import ImageRecord
+from pixel_gather.tables.part_folder import ImageRecord
 
 _LONGEST_GAP_US: Final = 45_000_000
 """Between neighbours along the path. Landsat's follow each other after 24 s, Sentinel-1's after 25 s."""

@@ -22,7 +22,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 from pixel_gather.tables.features import NO_TIME, Features
 from pixel_gather.tables.image_work import decoded_row, key_of
-from pixel_gather.tables.parts import (
+from pixel_gather.tables.part_folder import (
     NO_LINES,
     ImageRecord,
     Lines,

@@ -39,7 +39,7 @@ from pixel_gather.tables.map_tasks import (
     round_state,
     task_scenes,
 )
-from pixel_gather.tables.parts import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
+from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
 
 
 class TaskImage(msgspec.Struct, array_like=True, frozen=True):

@@ -16,7 +16,7 @@ import numpy as np
 from pixel_gather.core.scenes.duplicates import SAME_TIME_US
 from pixel_gather.tables.acquisitions import Groups, group_images
 from pixel_gather.tables.features import Floats, Integers
-from pixel_gather.tables.parts import (
+from pixel_gather.tables.part_folder import (
     ImageRecord,
     Lines,
     LineStatus,

@@ -12,7 +12,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.tables.parts import NO_VALUES
+from pixel_gather.tables.part_folder import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path, table_path
 
 if TYPE_CHECKING:

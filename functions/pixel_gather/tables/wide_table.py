@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pixel_gather.io.replaced_file import replacing
-from pixel_gather.tables.parts import NO_VALUES
+from pixel_gather.io.atomic_write import replacing
+from pixel_gather.tables.part_folder import NO_VALUES
 from pixel_gather.tables.table_receipt import side_path
 
 

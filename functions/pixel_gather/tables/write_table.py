@@ -13,11 +13,11 @@ import xxhash
 from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.io.replaced_file import errors_of_writing
+from pixel_gather.io.atomic_write import errors_of_writing
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
 from pixel_gather.tables.merge_zone_lines import Combine, LineMerger
-from pixel_gather.tables.parts import (
+from pixel_gather.tables.part_folder import (
     NO_LINES,
     ImageRecord,
     Lines,

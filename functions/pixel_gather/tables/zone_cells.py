@@ -26,7 +26,7 @@ from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
-from pixel_gather.tables.parts import LineStatus
+from pixel_gather.tables.part_folder import LineStatus
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
 from pixel_gather.tables.shapes import Objects, Shapes, rasterise

@@ -10,7 +10,7 @@ import xxhash
 
 from pixel_gather.core import process_usage
 from pixel_gather.core.read.measure_row import digest_of
-from pixel_gather.io.replaced_file import replacing
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather_bench.experiment import about_machine
 from pixel_gather_bench.suite.job import SuiteJob
 from pixel_gather_bench.suite.records import Record

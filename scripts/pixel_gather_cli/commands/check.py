@@ -17,8 +17,8 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.features.verify.verify import verify
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
-from pixel_gather.io.replaced_file import replacing
 from pixel_gather.io.store.object_store import open_place
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.deployment.aws_account import AwsAccount

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from pixel_gather.io.replaced_file import replacing
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
 from pixel_gather_cli.signals import ends_when_terminated
 

@@ -10,9 +10,9 @@ from handlers.rank.kept_statistics import open_kept_statistics
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.model.status import Status
+from pixel_gather.features.rank.choose_reads import RankedScene, Rounds
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.rounds import RankedScene, Rounds
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from support.fakes import FakeControl

@@ -23,7 +23,6 @@ from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.choose_measurements import check_band_axis, choose_measurements, mask_of_cube
-from pixel_gather.core.plan.choose_template import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.common_grid import (
     CommonGrid,
     check_one_grid,
@@ -61,6 +60,7 @@ from pixel_gather.core.plan.plan_workload import (
 )
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
+from pixel_gather.core.plan.sample_headers import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.sample_warnings import warnings_of_degrees
 from pixel_gather.core.plan.warning_kinds import gravest_first
 from pixel_gather.core.ports import SourceAccess, SourceTable

@@ -12,7 +12,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.chips.opened_chips import OpenedChips, Values
-from pixel_gather.io.replaced_file import replacing
+from pixel_gather.io.atomic_write import replacing
 
 
 def write_tars(

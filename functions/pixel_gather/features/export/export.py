@@ -16,9 +16,9 @@ from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.atomic_write import errors_of_writing, replacing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
-from pixel_gather.io.replaced_file import errors_of_writing, replacing
 from pixel_gather.io.store.store_settings import StoreSettings
 
 PICTURES: Final = (".webp", ".gif", ".apng", ".png")

@@ -26,7 +26,7 @@ from pixel_gather.tables.open_scene import (
     plan_scene,
     read_scene,
 )
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, Measured, line_dtype
+from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, Measured, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.place_points import Placed, PointPlaces
 from pixel_gather.tables.sample import Sampler, cut_runs

@@ -6,7 +6,7 @@ from typing import Final
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
-from pixel_gather.features.rank.rounds import RankedScene, WantedRead
+from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
 from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.table_limits import TableLimits
 

@@ -15,7 +15,7 @@ import msgspec
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ControlStore
-from pixel_gather.features.rank.rounds import RankedScene, Rounds, WantedRead
+from pixel_gather.features.rank.choose_reads import RankedScene, Rounds, WantedRead
 from pixel_gather.tables.map_round import usd_of_round
 from pixel_gather.tables.map_tasks import (
     LOST,

@@ -15,6 +15,7 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
+from pixel_gather.features.rank.choose_reads import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.forecast import FirstScene, RoundForecast, check_ranking
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import SqliteStatistics, drop_replaced
@@ -22,7 +23,6 @@ from pixel_gather.features.rank.ranker import Ranker, make_ranker
 from pixel_gather.features.rank.ranking_body import catalog_sources
 from pixel_gather.features.rank.ranking_plan import RankingPlan
 from pixel_gather.features.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.features.rank.rounds import KeptStatistics, NothingKept, RankedScene
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking
 from pixel_gather.in_process.job import Job, opened_job

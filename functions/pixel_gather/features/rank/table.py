@@ -13,8 +13,8 @@ from pixel_gather.core.model.shown import shown, table_in_html
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
+from pixel_gather.features.rank.choose_reads import RankedScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.rounds import RankedScene
 from pixel_gather.features.rank.sampling_error import INTERVAL
 from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
 

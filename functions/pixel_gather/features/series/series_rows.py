@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.tables.features import NO_TIME
-from pixel_gather.tables.parts import ImageRecord, Lines, LineStatus, units_of
+from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, units_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any, Literal
 
-from pixel_gather.io.replaced_file import replacing
+from pixel_gather.io.atomic_write import replacing
 
 if TYPE_CHECKING:
     from arro3.core import Table

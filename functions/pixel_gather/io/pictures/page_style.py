@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather.io.pictures.theme import DARK, LIGHT, css_variables
-from pixel_gather.io.replaced_file import replacing
 
 _STYLE: Final = Path(__file__).parent / "look.css"
 

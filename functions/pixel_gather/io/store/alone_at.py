@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pixel_gather.core.errors import BusyError
-from pixel_gather.io.replaced_file import errors_of_writing
+from pixel_gather.io.atomic_write import errors_of_writing
 
 try:
     import fcntl

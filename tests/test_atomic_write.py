@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.io.atomic_write import replacing
 from pixel_gather.io.parquet.parquet_file import write_columns
 from pixel_gather.io.pictures.page_style import write_html
-from pixel_gather.io.replaced_file import replacing
 
 type Write = Callable[[Path], None]
 

@@ -46,7 +46,7 @@ class AskedRows(Struct, frozen=True):
     """As `pixel_gather.engine.row_claim.RowClaim.settles`."""
 
 
-async def plan_rows(
+async def plan_append(
     asked: AskedRows,
     base: Base,
     *,

@@ -1,4 +1,4 @@
-"""Open some headers spread over the list and choose the template for all sources."""
+"""Open some headers spread over the list. The most frequent kind is the template of a slot's sources."""
 
 import asyncio
 from collections import Counter

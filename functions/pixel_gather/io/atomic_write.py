@@ -1,4 +1,4 @@
-"""Replaces a file of this machine by a whole one, or leaves it as it is."""
+"""Writes a local file as a whole: readers find the former file or the new one, and no half of one."""
 
 import os
 from collections.abc import Generator

@@ -62,7 +62,7 @@ class _Found(Struct, frozen=True):
     last_modified: datetime
 
 
-def list_objects(
+def list_matching(
     prefix: str,
     *,
     glob: str | None = None,
