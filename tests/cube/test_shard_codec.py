@@ -17,7 +17,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from pixel_gather.core.plan.choose_layout import Layout
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard, with_unique_bytes
 from pixel_gather.io.cube.zarr_metadata import zarr_codecs

@@ -14,7 +14,7 @@ import pytest
 from pixel_gather.core.errors import AlreadyCommittedError, BusyError, StoreError
 from pixel_gather.core.model.outcome import ShardResult
 from pixel_gather.core.plan.cut_tasks import cut_tasks
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.stores import StoredShard
 from pixel_gather.engine import commit_shard as module
 from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_objects

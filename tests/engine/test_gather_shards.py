@@ -21,7 +21,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.chip_table import Chips, ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, gather_shards

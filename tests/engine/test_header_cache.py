@@ -13,7 +13,8 @@ from pixel_gather.core.model.outcome import Lookup, Outcome, merge_outcomes
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.read_shard import ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import ignore, read_shard
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.results.report import Report
 from pixel_gather.engine import header_cache
 from pixel_gather.engine.gather_shard import FilledShard

@@ -18,7 +18,7 @@ from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results import row_coordinates
 from pixel_gather.core.results.report import Report

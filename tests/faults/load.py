@@ -22,7 +22,7 @@ from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.manifest import manifest
-from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.finish_gather import finish_gather

@@ -26,7 +26,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.quicklook import Quicklooks
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.results.contributors import CONTRIBUTORS, unpacked_lines
 from pixel_gather.core.results.receipt import Receipt, WrittenFile

@@ -71,7 +71,7 @@ from pixel_gather.core.plan.plan_reduction import inherit_reduction
 from pixel_gather.core.plan.reduced_table import reduced_table
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read import fill_rows
-from pixel_gather.core.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import digests_of_shard
 from pixel_gather.core.stores import ROOT_KEY, ControlStore

@@ -13,7 +13,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, mer
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.measure_row import measure_row
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from support.strategies import transforms
 
 numbers = st.floats(allow_nan=True)

@@ -19,7 +19,7 @@ from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.request.request import parse_request
 from support.fakes import FakeImage, FakeReader, FakeTable, access_to, table_of
 from support.plans import MIB, planned

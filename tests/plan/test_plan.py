@@ -23,7 +23,7 @@ from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.sample_headers import SAMPLED_HEADERS
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, access_to, table_of
 from support.plans import planned, red_and_nir

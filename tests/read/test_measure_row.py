@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.measure_row import digest_of, measure_row
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images
 
 

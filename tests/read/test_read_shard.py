@@ -19,7 +19,8 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask, cut_tasks, row_ranges
-from pixel_gather.core.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import ignore, read_shard
+from pixel_gather.core.read.shard_buffers import Buffer, Pixels, ShardBuffers
 from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 from support.fakes import (

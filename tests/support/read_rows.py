@@ -8,7 +8,8 @@ import numpy as np
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import cut_tasks, row_ranges
-from pixel_gather.core.read.read_shard import ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import ignore, read_shard
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from support.fakes import FakeReader, access_to, table_of
 
 

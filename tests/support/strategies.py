@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as npst
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.choose_layout import Layout
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from support.fakes import header_of
 

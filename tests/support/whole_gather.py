@@ -10,7 +10,7 @@ import numpy as np
 
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import FoundCube
 from pixel_gather.engine.context import GatherContext

@@ -11,7 +11,7 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray, claim_of
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.inherit import CubeTemplate
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them

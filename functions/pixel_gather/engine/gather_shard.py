@@ -25,8 +25,9 @@ from pixel_gather.core.process_usage import machine, peak_rss_mib
 from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
 from pixel_gather.core.read.quicklook import take_quicklooks
 from pixel_gather.core.read.read_chips import read_chips
-from pixel_gather.core.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import OnSource, ignore, read_shard
 from pixel_gather.core.read.row_work import RowWork
+from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.core.stores import CubeStore, RowEncoder, StoredShard
 from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_objects

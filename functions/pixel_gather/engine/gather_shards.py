@@ -16,7 +16,7 @@ from pixel_gather.core.errors import AlreadyCommittedError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess
-from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
 from pixel_gather.core.stores import ControlStore, FoundCube
 from pixel_gather.core.task_group import all_of

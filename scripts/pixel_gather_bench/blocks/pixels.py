@@ -14,7 +14,7 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.storage import LocalStore, ObjectStore
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.io.cube.tile_codecs import register_codecs
 from pixel_gather.io.store.object_store import open_to_read, split_href
 from pixel_gather.io.store.store_error_status import said_of_place

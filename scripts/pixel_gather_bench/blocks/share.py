@@ -15,7 +15,7 @@ from zarr.buffer import cpu
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.process_usage import cpu_s, peak_rss_mib
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.io.cube.tile_codecs import register_codecs

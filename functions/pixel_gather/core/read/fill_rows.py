@@ -15,7 +15,6 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.hide_pixels import hide_in_row
 from pixel_gather.core.read.measure_row import measure_row
-from pixel_gather.core.read.read_shard import Buffer, Pixels
 from pixel_gather.core.read.reduce_row import (
     Scenes,
     may_replace,
@@ -24,6 +23,7 @@ from pixel_gather.core.read.reduce_row import (
     refuse_other_numbers,
 )
 from pixel_gather.core.read.scale_row import scale_row
+from pixel_gather.core.read.shard_buffers import Buffer, Pixels
 from pixel_gather.core.read.stored_tiles import StoredTiles
 from pixel_gather.core.task_group import all_of
 

@@ -7,7 +7,7 @@ import xxhash
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import valid_pixels
 
 _EXACT_SUMS: Final = {"u1": np.uint32, "u2": np.uint32, "i1": np.int32, "i2": np.int32}

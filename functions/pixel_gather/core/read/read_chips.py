@@ -17,7 +17,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import OpenedSource, SourceAccess
-from pixel_gather.core.read.read_shard import TOO_LATE, OnSource, Part, Pixels, View, clear
+from pixel_gather.core.read.place_source import SlotView, WindowOnSource
+from pixel_gather.core.read.read_shard import TOO_LATE, OnSource, clear
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.task_group import all_of
 
 _CHIPS_IN_TIME: Final = 16
@@ -44,7 +46,7 @@ async def read_chips(
 
     Args:
         rows: The task's rows of the list.
-        buffers: Lent by `pixel_gather.core.read.read_shard.ShardBuffers`. They are overwritten completely.
+        buffers: Lent by `pixel_gather.core.read.shard_buffers.ShardBuffers`. They are overwritten completely.
         plan: The cube's plan.
         task: Which part of the cube to read.
         sources: How they are read.
@@ -92,7 +94,7 @@ def _images(
 ) -> Iterator["_Image"]:
     """Yield each image once, with the rows that want it."""
     for slot, buffer in enumerate(buffers):
-        view = View(plan=plan, slot_index=slot, task=task, projector=sources.projector)
+        view = SlotView(plan=plan, slot_index=slot, task=task, projector=sources.projector)
         wanted: dict[str, list[int]] = defaultdict(list)
         named: dict[str, Source] = {}
         for index, row in enumerate(rows):
@@ -113,7 +115,7 @@ class _Image(Struct, frozen=True, kw_only=True):
     chips: list[tuple[CubeRow, Pixels]]
     """For each row, its chip and its pixels, shape (band, y, x)."""
 
-    view: View
+    view: SlotView
 
     async def read(self, sources: SourceAccess, *, read_until: float) -> list[Outcome]:
         """Read all chips on the image. Return an outcome for each."""
@@ -137,14 +139,14 @@ class _Image(Struct, frozen=True, kw_only=True):
         _share_out(cost, [each for each in found if each.status is Status.OK] or found[:1])
         return found
 
-    def _locate(self, opened: OpenedSource, found: list[Outcome]) -> list[tuple[int, Part]]:
+    def _locate(self, opened: OpenedSource, found: list[Outcome]) -> list[tuple[int, WindowOnSource]]:
         """Return the window of each chip that lies on the image. Note why others do not."""
         there = []
         for index, (row, out) in enumerate(self.chips):
             outcome = found[index]
             assert row.chip is not None  # noqa: S101 # all rows of the plan have one
             try:
-                part = self.view.locate(opened.header, self.source, outcome, row.chip.rule)
+                part = self.view.place(opened.header, self.source, outcome, row.chip.rule)
             except SourceError as error:
                 is_outside = error.status is Status.OUTSIDE
                 outcome.status = Status.ABSENT if is_outside else error.status
@@ -157,7 +159,7 @@ class _Image(Struct, frozen=True, kw_only=True):
         return there
 
     async def _fill(
-        self, opened: OpenedSource, there: Sequence[tuple[int, Part]], found: list[Outcome]
+        self, opened: OpenedSource, there: Sequence[tuple[int, WindowOnSource]], found: list[Outcome]
     ) -> None:
         """Read the windows together. If that fails, read each alone: a bad tile costs its own chips."""
         plan, bands = self.view.plan, self.view.slot.bands

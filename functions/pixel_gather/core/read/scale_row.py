@@ -14,7 +14,7 @@ from pixel_gather.core.read.harmonise_row import judge_offset
 from pixel_gather.core.read.valid_pixels import valid_on_raster
 
 if TYPE_CHECKING:
-    from pixel_gather.core.read.read_shard import Buffer
+    from pixel_gather.core.read.shard_buffers import Buffer
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 

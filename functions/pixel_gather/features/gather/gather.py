@@ -15,7 +15,7 @@ from pixel_gather.core.errors import AppendRunningError, GatherError, RequestErr
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.read_shard import ShardBuffers
+from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.request import GatherRequest, parse_request

@@ -18,7 +18,8 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
 from pixel_gather.core.read.hide_pixels import merge_strips
-from pixel_gather.core.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.core.read.read_shard import ignore, read_shard
+from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.results.find_drift import Version
 from pixel_gather.core.task_group import all_of
 from pixel_gather.in_process.job import Job

@@ -18,7 +18,7 @@ import numpy as np
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.io.cube.shard_codec import (
     EMPTY,
     Encode,

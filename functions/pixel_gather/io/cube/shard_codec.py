@@ -17,7 +17,7 @@ import imagecodecs
 import numpy as np
 
 from pixel_gather.core.in_thread import in_thread
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.cube.chunk_memory import Block, ChunkMemory, LentMemory

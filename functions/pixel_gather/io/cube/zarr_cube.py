@@ -25,7 +25,7 @@ from obstore.store import LocalStore
 from pixel_gather.core.claim import check_can_continue
 from pixel_gather.core.errors import ArrayExistsError, BusyError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
-from pixel_gather.core.read.read_shard import Pixels
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 from pixel_gather.core.stores import (
     RECEIPT_KEY,
