@@ -7,6 +7,7 @@ import pytest
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted, wanted_items
+from pixel_gather.core.scenes.skipped_items import SkippedItems
 from scenes.scenes import item
 
 SQUARE = {"type": "Polygon", "coordinates": [[[11, 46], [12, 46], [12, 47], [11, 47], [11, 46]]]}
@@ -45,9 +46,9 @@ def test_one_scene_may_be_the_most() -> None:
     """The smallest number that finds anything. The same scene does not count twice."""
     wanted, scene = SearchCriteria.of(most=1), item()
 
-    assert list(wanted_items([scene, scene], wanted, name="item")) == [scene]
+    assert list(wanted_items([scene, scene], wanted, name="item", skipped=SkippedItems())) == [scene]
     with pytest.raises(BudgetError, match="more than 1 scenes are found"):
-        list(wanted_items([scene, item("other")], wanted, name="item"))
+        list(wanted_items([scene, item("other")], wanted, name="item", skipped=SkippedItems()))
 
 
 @pytest.mark.parametrize(
