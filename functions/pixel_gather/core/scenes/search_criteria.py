@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
 from pixel_gather.core.scenes.skipped_items import SkippedItems
@@ -117,7 +118,7 @@ def wanted_items[Item: Mapping[str, Any]](
 def too_many(wanted: SearchCriteria) -> BudgetError:
     """Return the error of a search that finds more than was allowed."""
     return BudgetError(
-        f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
+        f"the search finds more than {counted(wanted.most, 'scene')}: narrow area or time, or raise most"
     )
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.request.web_address import CMR
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, format_moment
@@ -61,7 +62,7 @@ def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -
             n += 1
             if n > search.most:
                 raise BudgetError(
-                    f"CMR finds more than {search.most:,} granules; narrow the search, or raise `most`"
+                    f"CMR finds more than {counted(search.most, 'granule')}; narrow the search, or raise `most`"
                 )
             yield item
         after = answer.headers.get(_SEARCH_AFTER)
