@@ -141,13 +141,14 @@ def _writer(rows: CubeRows, to: Path, place: str, style: PictureStyle) -> Callab
         from pixel_gather.features.export.row_statistics import write_csv, write_parquet  # noqa: PLC0415 # as above
 
         return lambda path: (write_csv if suffix == ".csv" else write_parquet)(rows, path)
-    from pixel_gather.features.export import write_pictures  # noqa: PLC0415 # as above
     from pixel_gather.features.export.draw_pictures import Drawing  # noqa: PLC0415 # as above
+    from pixel_gather.features.export.write_animation import (  # noqa: PLC0415 # as above
+        write_animation,
+        write_png,
+    )
 
     title = place.rstrip("/").rpartition("/")[2]
     drawing = Drawing.of(rows, title=title, style=style)
     if suffix == ".png":
-        return lambda path: write_pictures.write_png(drawing, path)
-    return lambda path: write_pictures.write_animation(
-        drawing, path, frames_per_second=style.frames_per_second
-    )
+        return lambda path: write_png(drawing, path)
+    return lambda path: write_animation(drawing, path, frames_per_second=style.frames_per_second)

@@ -62,7 +62,7 @@ def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -
             n += 1
             if n > search.most:
                 raise BudgetError(
-                    f"CMR finds more than {counted(search.most, 'granule')}; narrow the search, or raise `most`"
+                    f"CMR finds more than {counted(search.most, 'granule')}; narrow the search or raise most"
                 )
             yield item
         after = answer.headers.get(_SEARCH_AFTER)
