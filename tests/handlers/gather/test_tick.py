@@ -6,7 +6,7 @@ from copy import replace
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
@@ -233,17 +233,19 @@ def test_wrong_event_and_what_is_no_cube_raise(tick: ModuleType, s3: Any) -> Non
         told(tick, "2026-06-02T12:00:00Z")
 
 
+_ZONES: Final[dict[str, Any]] = {
+    "zones": "s3://sources/fields.geojson",
+    "sources": {"stac": {"items": "s3://sources/items.json", "datetime": "2026-05/.."}},
+    "by": "ndvi",
+    "append_to": "ndvi",
+}
+
+
 def test_ticks_of_a_table_start_executions_of_tables(
     tick: ModuleType, s3: Any, states: FakeStepFunctions
 ) -> None:
     """The first one looks through all times, later ones from some days before the last image."""
-    request = {
-        "zones": "s3://sources/fields.geojson",
-        "sources": {"stac": {"items": "s3://sources/items.json", "datetime": "2026-05/.."}},
-        "by": "ndvi",
-        "append_to": "ndvi",
-    }
-    schedule = Schedule(name="fields", every="rate(1 day)", request=request, overlap_days=3)
+    schedule = Schedule(name="fields", every="rate(1 day)", request=_ZONES, overlap_days=3)
 
     first = told(tick, "2026-06-03T12:00:00Z", schedule)
     s3.put_object(
@@ -260,7 +262,7 @@ def test_ticks_of_a_table_start_executions_of_tables(
         "2026-05-01T00:00:00Z/2026-06-03T12:00:00Z",
         "2026-05-30T10:00:00Z/2026-06-05T12:00:00Z",
     ]
-    assert all({**each, "sources": None} == {**request, "sources": None} for each in started)
+    assert all({**each, "sources": None} == {**_ZONES, "sources": None} for each in started)
     assert (third["execution"], "is running" in third["why"]) == (None, True)
     assert tick.ticker.tables.state_machine_arn.endswith("-tables")
 
@@ -268,13 +270,7 @@ def test_ticks_of_a_table_start_executions_of_tables(
 @pytest.mark.parametrize("content", ['{"last": ', "3"])
 def test_a_tick_names_a_table_of_a_damaged_result(tick: ModuleType, s3: Any, content: str) -> None:
     """Nothing is started."""
-    request = {
-        "zones": "s3://sources/fields.geojson",
-        "sources": {"stac": {"items": "s3://sources/items.json", "datetime": "2026-05/.."}},
-        "by": "ndvi",
-        "append_to": "ndvi",
-    }
-    schedule = Schedule(name="fields", every="rate(1 day)", request=request, overlap_days=3)
+    schedule = Schedule(name="fields", every="rate(1 day)", request=_ZONES, overlap_days=3)
     s3.put_object(Bucket="cubes", Key="out/tables/zones-ndvi/result.json", Body=content)
 
     with pytest.raises(StoreError, match=r"^s3://cubes/out/tables/zones-ndvi: its result\.json is damaged"):
