@@ -49,7 +49,10 @@ def in_memory() -> Any:
 
 
 def cut(chunk_rows: int, shard_rows: int, *, is_sharded: bool = True) -> dict[str, Any]:
-    """Return the ``output`` of a request for small chunks. Without shards, a chunk has a shard's rows."""
+    """Return the ``output`` of a request for small chunks.
+
+    Without sharding, a chunk has ``shard_rows`` rows.
+    """
     if is_sharded:
         return {"layout": {"chunk": [chunk_rows, 4, 4], "shard_rows": shard_rows}}
     return {"layout": {"chunk": [shard_rows, 4, 8]}, "sharding": False}
@@ -209,7 +212,7 @@ class GrownPlace:
 
 
 def as_if_planned_anew(root: bytes) -> bytes:
-    """Return the group's metadata of a cube that is not complete with another claim."""
+    """Return the group's metadata of an incomplete cube, with its claim replaced by another."""
     metadata = json.loads(root)
     gather = gather_of(metadata["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
     metadata["attributes"]["pixel_gather"] = json.dumps(gather)
@@ -217,14 +220,14 @@ def as_if_planned_anew(root: bytes) -> bytes:
 
 
 class PausingCube(ZarrCube, frozen=True, kw_only=True):
-    """A cube one of whose PUTs waits until the rest of the world has gone on."""
+    """A cube that waits, before it touches an object, until the rest of the world has gone on."""
 
     pauses: Callable[[str], bool]
-    """Returns whether the PUT of a key is the one."""
+    """Tells whether it waits at this key."""
 
     meanwhile: Callable[[], Awaitable[None]]
     moment: str
-    """``look`` or ``read`` before the object is looked at or read, ``put`` between that and the PUT."""
+    """When: ``look`` before `etag_of`, ``read`` before `read_object`, ``put`` before `put_object`."""
 
     @override
     async def etag_of(self, key: str) -> str | None:
@@ -250,7 +253,7 @@ class PausingCube(ZarrCube, frozen=True, kw_only=True):
 
 
 def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tuple[str, str]) -> None:
-    """Let the next look at a key, or the next PUT of it, wait until something else has been done."""
+    """Let the cube wait once, at a (moment, key), until something else has been done."""
     former = grown.watch
     moment, key = at
     left = [key]
@@ -270,7 +273,7 @@ def paused(grown: GrownPlace, meanwhile: Callable[[], Awaitable[None]], at: tupl
 async def read_failed(
     grown: GrownPlace, *, asked: Mapping[str, Any] | None = None, **told: Any
 ) -> FailedRows:
-    """Return the failed rows of a cube. Some columns of its table are replaced, by row."""
+    """Return the failed rows of a cube. ``told`` replaces columns of its table of rows."""
     asked = asked or {"sources": "l", "window": "centre"}
     request = parse_request(dict(asked) | {"output": {"append_to": "place"}})
     base = await read_base(request, None, grown.cube, await grown.cube.found())

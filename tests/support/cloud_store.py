@@ -1,6 +1,7 @@
 """Object stores on loopback: S3, Google Cloud Storage and Azure, over one set of objects.
 
-Conditions of PUTs are held to. A share of the requests may fail, in one of seven ways.
+PUTs are refused if their conditions do not hold. Uploads in parts have no conditions. A share of the requests
+may fail, in one of seven ways.
 """
 
 import hashlib
@@ -35,7 +36,10 @@ type Cloud = Literal["s3", "gs", "az"]
 """How a store is asked, by the scheme of addresses."""
 
 type PassOn = Callable[[str, str, dict[str, str], bytes], Answer | None]
-"""Answers a request in place of a store, or leaves it to that. Takes its method, path, headers and body."""
+"""Answers a request in place of the store; None leaves it to the store.
+
+Takes the method, path, headers and body of the request.
+"""
 
 
 @dataclass
@@ -62,10 +66,10 @@ class CloudStore:
     counts: Counter[str] = field(default_factory=Counter)
 
     hangs_s: float = 3.0
-    """How long a request gets no answer. Longer than its sender waits."""
+    """How long a request that hangs is kept waiting. Longer than its sender waits."""
 
     pass_on: PassOn | None = None
-    """Asked first about each request."""
+    """Asked first about each request that does not fail."""
 
     def way(self) -> str:
         """Return how the next request fails; an empty text if it does not."""

@@ -25,7 +25,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer, sent unchanged."""
+    """One answer. Only the headers of its length and connection are added."""
 
     status: int = 206
     body: bytes | Iterator[bytes] = b""
@@ -33,7 +33,7 @@ class Answer:
 
     headers: dict[str, str] = field(default_factory=dict)
     n_sent: int | None = None
-    """Break the connection after this many bytes of the body."""
+    """Break the connection after this many bytes of the body. Of an iterator, all is sent."""
 
     delay_s: float = 0.0
 

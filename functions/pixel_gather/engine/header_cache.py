@@ -67,7 +67,7 @@ async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedH
 def take_headers(rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, bytes]:
     """Take the packed headers out of a task's outcomes, and return them by the source's href.
 
-    There are only as many as a finish can hold.
+    Those beyond the limit of a shard are dropped, so that a finish can hold all.
     """
     found: dict[str, bytes] = {}
     left = _MAX_SHARD_NBYTES

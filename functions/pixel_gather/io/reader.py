@@ -72,6 +72,7 @@ class FallBack(Protocol):
 class CogReader(AbstractAsyncContextManager["CogReader"]):
     """A ``SourceReader`` that asks GDAL where the fast path raises UnsupportedError, on opening or reading.
 
+    GDAL has pixels alone: where compressed tiles are wanted as they are stored, it is not asked.
     Both add to the same ``Cost``. Belongs to one event loop. Close it there, or use ``async with``.
     """
 
@@ -271,7 +272,7 @@ class _SourceWithFallBack:
 
     @contextmanager
     def _staleness(self) -> Iterator[None]:
-        """Blame a packed header for what may come of it: a stale one may look damaged or unsupported."""
+        """Raise StaleHeaderError for what a stale packed header may cause: the source looks damaged."""
         try:
             yield
         except SourceError as error:

@@ -173,7 +173,7 @@ class PixelArray(Struct, frozen=True, kw_only=True):
 
 
 class CubeObjects:
-    """Which objects hold a cube's pixels, as a plan and a template know it."""
+    """Which objects hold a cube's pixels. Base of a plan and of a template."""
 
     __slots__ = ()
     slots: tuple[SourceSlot, ...]

@@ -33,7 +33,10 @@ class SlotView(Struct, frozen=True, kw_only=True):
     task: ShardTask
     projector: Projector
     _placed: dict[object, "_SourcePlace"] = {}
-    """By the geometry and scaling of sources. Many files of one product share them."""
+    """What was found so far, by the geometry and scaling of sources, and the window of a chip.
+
+    Many files of one product share these.
+    """
 
     @property
     def slot(self) -> SourceSlot:
@@ -177,9 +180,9 @@ class SlotView(Struct, frozen=True, kw_only=True):
     def prepare(
         self, out: Pixels, raster: tuple[int, int], window: Window, outcome: Outcome
     ) -> Window | None:
-        """Fill what the source will not, and note which part of a window lies on its raster.
+        """Note which part of a window lies on a source's raster. Fill the array if not all will be read.
 
-        Hidden pixels hold the fill, too.
+        So pixels beside the raster, and those that a mask hides, hold the fill.
 
         Returns:
             That part; None if there is none.
@@ -199,9 +202,11 @@ class SlotView(Struct, frozen=True, kw_only=True):
         return clipped
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
-        """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
+        """Fill the whole array with what a missing pixel holds. The source's pixels are read over it.
+
+        If a mask may hide pixels and the source has no nodata, the outcome gets the one that they will hold.
+        """
         if self.plan.masked and outcome.nodata is None:
-            # hidden pixels hold it, and are not valid
             outcome.nodata = self.plan.source_nodata(self.slot_index)
         out[...] = self.missing(outcome)
 

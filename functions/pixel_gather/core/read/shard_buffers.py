@@ -34,7 +34,7 @@ class ShardBuffers:
 
         Args:
             task: The shard.
-            n_scenes: Rows to read, if the shard has other ones.
+            n_scenes: Number of scenes to read; None if it is the shard's number of rows.
         """
         plan = self._plan
         if plan.passes_through:
@@ -47,9 +47,9 @@ class ShardBuffers:
 
     @contextmanager
     def borrowed_values(self, task: ShardTask, read: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
-        """Lend what the pixels that were read become: arrays like those of `borrow`.
+        """Lend arrays for the values that are made of the pixels read. Their shapes are those of `borrow`.
 
-        Where they stay what they are, the arrays are those that were read into.
+        A slot whose pixels do not change gets the array that it was read into.
         """
         plan = self._plan
         made = [slot for slot in range(len(read)) if plan.of_slot(slot)[0].stored is not None]
