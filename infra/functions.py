@@ -55,7 +55,7 @@ _SUBMIT: Final = Sizing(
 _STATUS: Final = _status(module="gather.status", memory_mib=1024, timeout=_API_TIMEOUT)
 _SEARCH: Final = Sizing(
     package="search",
-    module="search.search",
+    module="search.answer_searches",
     memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 190 MB; one thread searches
     timeout=_API_TIMEOUT,
 )

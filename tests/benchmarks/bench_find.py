@@ -115,7 +115,7 @@ def _environment(folder: Path) -> dict[str, str]:
 _SMALL_BOXES: Final = """
 import json, random, resource, statistics, time
 began = time.perf_counter()
-from handlers.search import search
+from handlers.search import answer_searches as search
 from pixel_gather.core.area import Area
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 imported_s = time.perf_counter() - began
@@ -152,7 +152,7 @@ def search_function(folder: Path) -> Iterator[Any]:
     href = f"file://{folder}/catalog.parquet"
     logging.disable(logging.WARNING)
     try:
-        with cold_start(patch, "search", PIXEL_GATHER_CATALOG=href) as module:
+        with cold_start(patch, "answer_searches", PIXEL_GATHER_CATALOG=href) as module:
             yield module
             module.catalog.close()
     finally:

@@ -78,15 +78,15 @@ def test_wrong_searches_and_unsigned_ones_are_refused(deployment: DeployedStack)
 @pytest.fixture(scope="module")
 def searcher(deployment: DeployedStack) -> User:
     """A user with the rights of the search function's role and no others."""
-    return user_of(deployment, "search")
+    return user_of(deployment, "answer_searches")
 
 
 def test_search_function_needs_no_more_than_its_role(searcher: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator gives functions its operator's rights, so the handler runs here with those of the role."""
-    deployed = function_of(searcher.deployment, "search")["Environment"]["Variables"]
+    deployed = function_of(searcher.deployment, "answer_searches")["Environment"]["Variables"]
     variables = {**deployed, **searcher.variables}
 
-    with cold_start(monkeypatch, "search", **variables) as module:
+    with cold_start(monkeypatch, "answer_searches", **variables) as module:
         found = module.handler(event("GET", f"/scenes?{FOLDERS}&expand=true"), Context(left_s=29))
         items = module.handler(event("GET", "/search?limit=100"), Context(left_s=29))
         module.catalog.close()

@@ -462,7 +462,7 @@ def test_each_function_serves_its_routes_of_the_table(
 ) -> None:
     """The function that API Gateway calls for a route answers it."""
     with (
-        cold_start(monkeypatch, "search") as search,
+        cold_start(monkeypatch, "answer_searches") as search,
         cold_start(monkeypatch, "rank") as rank,
         cold_start(monkeypatch, "answer_tables") as tables,
     ):
@@ -470,7 +470,7 @@ def test_each_function_serves_its_routes_of_the_table(
             "gather.submit": submit.app,
             "gather.status": status.app,
             "gather.dry_run": dry_run.app,
-            "search.search": search.app,
+            "search.answer_searches": search.app,
             "rank.rank": rank.app,
             "tables.answer_tables": tables.app,
         }

@@ -112,7 +112,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             for name in ("submit", "status")
         )
         catalog = f"file://{folder}/catalog.parquet"
-        search = stack.enter_context(cold_start(patched, "search", PIXEL_GATHER_CATALOG=catalog))
+        search = stack.enter_context(cold_start(patched, "answer_searches", PIXEL_GATHER_CATALOG=catalog))
 
         def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
             method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].encode("latin-1").decode()

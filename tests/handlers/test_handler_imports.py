@@ -76,7 +76,7 @@ CASES = (
     Case(("submit",), (*_ARRAYS, *_LISTS)),
     Case(("tick",), ("rasterio", "shapely", "zarr", *_LISTS, *_PICTURES)),
     Case(
-        ("search",),
+        ("answer_searches",),
         ("pydantic", "rasterio", "zarr", "imagecodecs", "shapely", *_AWS, *_LISTS, *_OTHER_STEPS, *_PICTURES),
     ),
     Case(("halt", "watch", "status"), ("pydantic", *_ARRAYS, *_LISTS)),

@@ -99,7 +99,8 @@ RIGHTS = {
     | put("<control>/cancelled/*")
     | see_children("machine")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
-    "search": OWN_LOG | {("s3:GetObject", f"{CATALOG}.columns"), ("s3:GetObject", f"{CATALOG}.*.items")},
+    "answer_searches": OWN_LOG
+    | {("s3:GetObject", f"{CATALOG}.columns"), ("s3:GetObject", f"{CATALOG}.*.items")},
     "dry_run": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -452,7 +453,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
     assert found == {
         (holder, KEY, "s3.eu-west-1.<urlsuffix>")
         for holder in (
-            "search",
+            "answer_searches",
             "dry_run",
             "rank",
             "answer_tables",
@@ -478,7 +479,7 @@ def test_search_lists_only_the_buckets_that_say_so() -> None:
     listing = {("s3:ListBucket", "arn:<partition>:s3:::folders")}
     for catalog, expected in ((None, OWN_LOG), ("s3://open-data/all.parquet", OWN_LOG | listing)):
         context: dict[str, Any] = {"catalog": catalog} if catalog else {}
-        assert rights_of(synthesized(source_buckets=sources, **context), "search") == expected
+        assert rights_of(synthesized(source_buckets=sources, **context), "answer_searches") == expected
 
 
 def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:

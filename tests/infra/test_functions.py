@@ -17,7 +17,7 @@ from pixel_gather.core.request.web_address import hosts_only
 from support.lambda_functions import handler_module
 from support.synthesized import ROOT, SOURCES, VARIANTS, Synthesized, synthesized
 
-API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank", "answer_tables")
+API_FUNCTIONS = ("submit", "status", "answer_searches", "dry_run", "rank", "answer_tables")
 STEPS = (
     "plan_gather",
     "gather_shard",
@@ -65,7 +65,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
         for name in (
             "submit",
             "status",
-            "search",
+            "answer_searches",
             "tick",
             "gather_shard",
             "small_gather_shard",
@@ -199,10 +199,10 @@ def connected() -> Synthesized:
 
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
     """Without a catalog the variable is missing."""
-    variables = connected().functions()["search"]["Environment"]["Variables"]
+    variables = connected().functions()["answer_searches"]["Environment"]["Variables"]
 
     assert HandlerSettings.from_environment(_settled(variables)).catalog == "s3://catalogs/europe.parquet"
-    assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
+    assert "PIXEL_GATHER_CATALOG" not in stack.functions()["answer_searches"]["Environment"]["Variables"]
 
 
 def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -> None:

@@ -1,17 +1,19 @@
 """Shared by the functions behind the API: the resolver, the request's body and the API's own address."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.problems import KINDS, BodyError, ProblemKind, answer_with_problems
-from handlers.api.route import Route
+from handlers.api.route import JSON, Route
 from pixel_gather.core.errors import GatherError, RequestError
 from pixel_gather.core.request.given_fields import check_names
 
@@ -38,6 +40,17 @@ class Resolver(APIGatewayRestResolver):
         super().__init__(strip_prefixes=[_base_path(self._routes.values())])
         answer_with_problems(self, logger, kinds=kinds)
 
+    @property
+    def address(self) -> str:
+        """The API's base address, as `api_address` answers for the request at hand."""
+        return api_address(self.current_event.raw_event)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The parameters of the request's address, without empty ones."""
+        given = self.current_event.query_string_parameters or {}
+        return {name: value for name, value in given.items() if value}
+
     def serve[**P, T](self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """Let a function answer the route of this name, if the query has no parameter that the route lacks.
 
@@ -49,8 +62,7 @@ class Resolver(APIGatewayRestResolver):
         def serve(answer: Callable[P, T]) -> Callable[P, T]:
             @wraps(answer)
             def checked(*args: P.args, **named: P.kwargs) -> T:
-                given = self.current_event.query_string_parameters or {}
-                named_ones = [each for each, value in given.items() if value and not each.startswith(_SIGNED)]
+                named_ones = [each for each in self.given if not each.startswith(_SIGNED)]
                 check_names(named_ones, route.query, what="parameter")
                 return answer(*args, **named)
 
@@ -87,6 +99,18 @@ def handler_of(app: Resolver, logger: Logger) -> Callable[[dict[str, Any], Lambd
         return answer
 
     return handler
+
+
+def answer_json(
+    body: Any,
+    *,
+    etag: str,
+    media_type: str = JSON,
+    headers: Mapping[str, str] | None = None,
+) -> Response[str]:
+    """Answer JSON with an ETag."""
+    text = json.dumps(body, separators=(",", ":"))
+    return Response(HTTPStatus.OK, media_type, text, headers={"ETag": etag, **(headers or {})})
 
 
 def read_body(app: APIGatewayRestResolver) -> Any:

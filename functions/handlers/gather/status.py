@@ -11,7 +11,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
-from handlers.api.resolver import Resolver, api_address, handler_of, limit_workers, list_page
+from handlers.api.resolver import Resolver, handler_of, limit_workers, list_page
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
 from pixel_gather.core.errors import GatherNotFoundError
@@ -30,7 +30,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     app = Resolver(ROUTES, logger)
 
     def gathers() -> Executions:
-        return replace(plane.executions, links_from=api_address(app.current_event.raw_event))
+        return replace(plane.executions, links_from=app.address)
 
     @app.serve("listGathers")
     def list_() -> dict[str, Any]:
@@ -58,7 +58,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:
         document: dict[str, Any] = json.loads(_OPENAPI.read_text(encoding="utf-8"))
-        server = api_address(app.current_event.raw_event)
+        server = app.address
         return document | {"servers": [{"url": server or "/"}]}
 
     return app

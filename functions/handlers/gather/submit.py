@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
-from handlers.api.resolver import Resolver, api_address, handler_of, read_body, read_flag
+from handlers.api.resolver import Resolver, handler_of, read_body, read_flag
 from handlers.deployment.policy import check_places
 from handlers.deployment.settings import Settings
 from handlers.gather.routes import ROUTES
@@ -30,7 +30,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
         check_places(request, plane.settings)
         if read_flag(app, "force"):
             request = with_random_name(request)
-        executions = replace(plane.executions, links_from=api_address(app.current_event.raw_event))
+        executions = replace(plane.executions, links_from=app.address)
         name = execution_name(request, day=datetime.now(UTC).date().isoformat())
         is_append = request.output.append_to is not None
         gather = executions.submit(request.to_json(), name=name, again=is_append)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from msgspec import Struct
 
-from handlers.api.resolver import Resolver, api_address, handler_of, read_body
+from handlers.api.resolver import Resolver, handler_of, read_body
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
@@ -153,7 +153,7 @@ def app_of(service: RankService, logger: Logger) -> Resolver:
         if isinstance(answer, dict):
             return answer, HTTPStatus.OK
         logger.append_keys(ranking=answer)
-        return service.start(given, answer, links_from=api_address(app.current_event.raw_event))
+        return service.start(given, answer, links_from=app.address)
 
     return app
 

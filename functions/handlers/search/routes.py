@@ -84,7 +84,7 @@ def _route(
     return Route(
         method="GET" if body is None else "POST",
         path=path,
-        function="search.search",
+        function="search.answer_searches",
         name=name,
         summary=summary,
         body=body,

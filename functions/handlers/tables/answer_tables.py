@@ -17,7 +17,7 @@ from aws_lambda_powertools import Logger
 from msgspec import Struct
 
 from handlers.api.problems import TooSlowError
-from handlers.api.resolver import Resolver, api_address, handler_of, limit_workers, list_page, read_body
+from handlers.api.resolver import Resolver, handler_of, limit_workers, list_page, read_body
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
@@ -197,7 +197,7 @@ class _Routes:
             ("makeTable", self._make),
             ("planTable", self._plan),
             ("listTables", lambda: list_page(self._tables(), self.app)),
-            ("getTable", lambda id_: self._service.shown(id_, links_from=self._address)),
+            ("getTable", lambda id_: self._service.shown(id_, links_from=self.app.address)),
             ("stopTable", lambda id_: self._service.of_job(id_, self._tables().stop)),
             ("limitTable", self._limit),
             (
@@ -235,10 +235,10 @@ class _Routes:
 
     def _start(self, given: Mapping[str, Any], named: NamedTable) -> tuple[dict[str, Any], int]:
         self._logger.append_keys(table=named.name)
-        return self._service.start(given, named, links_from=self._address)
+        return self._service.start(given, named, links_from=self.app.address)
 
     def _tables(self) -> Executions:
-        return replace(self._service.executions(), links_from=self._address)
+        return replace(self._service.executions(), links_from=self.app.address)
 
     def _run[T](self, work: Coroutine[Any, Any, T]) -> T:
         return self._service.deployment.run(work)
@@ -246,10 +246,6 @@ class _Routes:
     @property
     def _query(self) -> Mapping[str, str]:
         return self.app.current_event.query_string_parameters or {}
-
-    @property
-    def _address(self) -> str:
-        return api_address(self.app.current_event.raw_event)
 
     @property
     def _left_s(self) -> float:

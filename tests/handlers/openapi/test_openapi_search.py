@@ -25,7 +25,7 @@ def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     document = openapi_document()
 
     href = f"file://{tmp_path}/catalog.parquet"
-    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
+    with cold_start(monkeypatch, "answer_searches", PIXEL_GATHER_CATALOG=href) as module:
         for path in RESOURCES:
             target = path.replace("{name}", "sentinel-2-l2a").replace("{item}", "a")
             target += "?lat=46.5&lng=11.5" if path == "/area" else ""

@@ -11,6 +11,7 @@ import pytest
 from obstore.store import LocalStore
 
 from handlers.deployment.settings import Settings
+from handlers.search import answer_area
 from handlers.search.open_catalog import OpenCatalog
 from handlers.search.scene_answers import GEOJSON, JSON
 from handlers.search.search_parameters import parse_limit
@@ -54,7 +55,7 @@ def function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module
     """Start the function over four scenes."""
     write(tmp_path, COPENHAGEN, MALMO, FIJI, NOWHERE)
     href = f"file://{tmp_path}/catalog.parquet"
-    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
+    with cold_start(monkeypatch, "answer_searches", PIXEL_GATHER_CATALOG=href) as module:
         yield module
         module.catalog.close()
 
@@ -432,7 +433,7 @@ def test_pages_of_links_and_scenes_follow_one_another(
     function: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next page is named by a header in /area, and by a token in /scenes."""
-    monkeypatch.setattr(function, "MOST_SCENES", 4)
+    monkeypatch.setattr(answer_area, "MOST_SCENES", 4)
     write(tmp_path, *(item(f"s{n}") for n in range(10)))
     expected = sorted(f"s3://bucket/s{n}/red.tif" for n in range(10))
     target: str | None = "/area?lat=46.5&lng=11.5"
@@ -533,7 +534,7 @@ def lister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
         slow_store(0.0) as opened,
         cold_start(
             monkeypatch,
-            "search",
+            "answer_searches",
             PIXEL_GATHER_CATALOG=f"file://{tmp_path}/catalog.parquet",
             PIXEL_GATHER_SOURCE_BUCKETS=json.dumps(buckets),
             AWS_ENDPOINT_URL_S3=opened.settings_of("").endpoint,
@@ -579,7 +580,7 @@ def test_pages_of_expanded_scenes_follow_one_another(
     lister: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """A page lists the folders of its own scenes, and has no more than can be listed in time."""
-    monkeypatch.setattr(lister, "MOST_EXPANDED", most)
+    monkeypatch.setattr(answer_area, "MOST_EXPANDED", most)
     images = {"images": {"href": "s3://folders/granule/"}}
     write(tmp_path, *(item(f"s{n}", assets=images) for n in range(7)))
     lister.catalog._catalog = None
@@ -686,7 +687,7 @@ def test_a_catalog_replaced_twice_is_searched_all_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize("target", ["/", "/search", "/area?lat=1&lng=1", "/collections"])
 def test_a_deployment_without_a_catalog_says_so(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     """The sentence names the setting."""
-    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=None) as module:
+    with cold_start(monkeypatch, "answer_searches", PIXEL_GATHER_CATALOG=None) as module:
         answer = ask(module, target)
         module.catalog.close()
 
@@ -699,7 +700,7 @@ def test_a_catalog_that_is_not_there_is_told_to_the_log_alone(
 ) -> None:
     """Only the log has the catalog's location."""
     href = f"file://{tmp_path}/{quote('nosuch.parquet')}"
-    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
+    with cold_start(monkeypatch, "answer_searches", PIXEL_GATHER_CATALOG=href) as module:
         answer = ask(module, "/search")
         module.catalog.close()
 

@@ -46,7 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         write_search_files(spooled, LocalStore(tmp_path), "catalog.parquet")
     href = f"file://{tmp_path}/catalog.parquet"
     with (
-        cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module,
+        cold_start(monkeypatch, "answer_searches", PIXEL_GATHER_CATALOG=href) as module,
         serving_api(module.handler) as address,
     ):
         yield address

@@ -275,11 +275,11 @@ def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
     point = {"type": "Point", "coordinates": [11.9, 46.9]}
     asked = event("POST", "/search", body=json.dumps({"intersects": point}))
     program = (
-        "import json, sys; sys.path[:0] = sys.argv[2:]; import handlers.search.search; "
+        "import json, sys; sys.path[:0] = sys.argv[2:]; import handlers.search.answer_searches; "
         "from types import SimpleNamespace; "
         "context = SimpleNamespace(function_name='f', memory_limit_in_mb=1, aws_request_id='r', "
         "invoked_function_arn='arn:aws:lambda:eu-central-1:123456789012:function:f'); "
-        "print(handlers.search.search.handler(json.loads(sys.argv[1]), context)['body'])"
+        "print(handlers.search.answer_searches.handler(json.loads(sys.argv[1]), context)['body'])"
     )
     catalog = {"PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet", "POWERTOOLS_LOG_LEVEL": "ERROR"}
 
