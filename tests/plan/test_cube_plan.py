@@ -53,7 +53,7 @@ def test_fill_value_and_nodata_of_a_slot_are_those_of_its_measurements() -> None
 
 
 def test_scaling_of_a_source_is_told_by_the_bands_that_are_read() -> None:
-    """None if it is that of the template. Bands that are not read do not count."""
+    """None if it is that of the cube. Bands that are not read do not count."""
     header = header_of(A, "a", scales=(1.0, 9.0, 1.0), offsets=(0.0, 9.0, 0.0))
 
     assert PLAN.other_scaling(0, header) is None

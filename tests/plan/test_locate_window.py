@@ -25,9 +25,9 @@ def place(rule: WindowRule, header: Header = HEADER) -> Window:
     return locate_window(rule, header, projector=PROJECTOR)
 
 
-def like_template(rule: WindowRule, other: Header, of_template: Window) -> Window:
-    """Locate what has the window's pixels on the template, which is `HEADER`."""
-    return locate_like(rule, other, template=Grid.of(HEADER), window=of_template, projector=PROJECTOR)
+def like_typical(rule: WindowRule, other: Header, of_typical: Window) -> Window:
+    """Locate what has the window's pixels on the typical source, which is `HEADER`."""
+    return locate_like(rule, other, grid=Grid.of(HEADER), window=of_typical, projector=PROJECTOR)
 
 
 def window(col_off: int, row_off: int, width: int, height: int) -> Window:
@@ -173,15 +173,15 @@ def test_box_around_a_window_is_that_window(transform: Transform, asked: Window)
 def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
     """Other tiles on the same grid change nothing."""
     other = replace(HEADER, tile_width=8, tile_height=8)
-    found = like_template(WindowRule(tile=(1, 1)), other, window(16, 16, 16, 16))
+    found = like_typical(WindowRule(tile=(1, 1)), other, window(16, 16, 16, 16))
 
     assert found == window(16, 16, 16, 16)
 
 
-def test_place_like_reads_a_tile_of_another_grid_at_the_templates_size() -> None:
-    """A tile that is clipped on the template is no larger anywhere else."""
+def test_place_like_reads_a_tile_of_another_grid_at_the_typical_size() -> None:
+    """A tile that is clipped on the typical source is no larger anywhere else."""
     other = header_of(np.zeros((1, 90, 90), "uint8"), "s3://bucket/b.tif", transform=UTM.shifted(3, 3))
-    found = like_template(WindowRule(tile=(3, 2)), other, window(32, 48, 8, 2))
+    found = like_typical(WindowRule(tile=(3, 2)), other, window(32, 48, 8, 2))
 
     assert found == window(32, 48, 8, 2)
 
@@ -191,16 +191,16 @@ def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
     other = replace(HEADER, tile_width=8, width=41)
 
     with pytest.raises(SourceError, match="its tiles are 8 x 16") as caught:
-        like_template(WindowRule(is_centre=True), other, window(16, 16, 16, 16))
+        like_typical(WindowRule(is_centre=True), other, window(16, 16, 16, 16))
 
     assert caught.value.status is Status.UNLIKE
 
 
 def test_place_like_follows_a_point_to_another_grid() -> None:
-    """The window has the template's size and covers the same area at other pixels."""
+    """The window has the typical window's size and covers the same area at other pixels."""
     other = replace(HEADER, transform=UTM.shifted(-5, -7))
     rule = WindowRule(point=(500_015, 4_599_985), size=(3, 3))
-    found = like_template(rule, other, window(0, 0, 3, 3))
+    found = like_typical(rule, other, window(0, 0, 3, 3))
 
     assert found == window(5, 7, 3, 3)
     assert Placement.on(Grid.of(other), found).covers_same_pixels_as(
@@ -320,7 +320,7 @@ def test_tiles_of_another_shape_are_unlike_for_tiles_alone() -> None:
         other = replace(HEADER, width=41, **change)  # type: ignore[arg-type] # numbers
         for rule, is_tile in ((WindowRule(tile=(0, 0)), True), (WindowRule(pixels=(0, 0, 5, 5)), False)):
             arguments: dict[str, Any] = {
-                "template": Grid.of(HEADER),
+                "grid": Grid.of(HEADER),
                 "window": window(0, 0, 5, 5),
                 "projector": PROJECTOR,
             }

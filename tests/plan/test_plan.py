@@ -46,7 +46,7 @@ def like(**header: Any) -> FakeImage:
     return FakeImage(pixels=A, header=header)
 
 
-def test_plan_cube_takes_its_shape_from_the_template() -> None:
+def test_plan_cube_takes_its_shape_from_the_typical_header() -> None:
     """All bands of a source are measurements of the window's size."""
     plan = planned(reader_of(a=A, b=A), hrefs("a", "b"))
 
@@ -91,7 +91,7 @@ def test_plan_cube_opens_a_few_headers_only() -> None:
 
 
 def test_plan_cube_holds_to_the_commonest_dtype() -> None:
-    """An unusual first source does not become the template."""
+    """An unusual first source is not the typical one."""
     plan = planned(reader_of(a=A.astype("int8"), b=A, c=A), hrefs("a", "b", "c"))
 
     assert plan.measurements[0].dtype == "uint16"
@@ -119,7 +119,7 @@ def test_plan_cube_plans_on_where_some_sources_cannot_be_opened() -> None:
 
 
 def test_plan_cube_takes_the_next_source_where_the_window_is_outside_the_first() -> None:
-    """A source without the window cannot be the template."""
+    """A source without the window cannot be the typical one."""
     far = like(transform=UTM.shifted(10_000, 0))
     plan = planned(
         reader_of(a=far, b=A), hrefs("a", "b"), window={"point": [500_055, 4_599_945], "crs": "source"}

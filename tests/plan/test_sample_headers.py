@@ -1,4 +1,4 @@
-"""What a sample of headers decides of one slot: its template, its work, and what is said of its values."""
+"""What a sample decides of one slot: its typical header, its work, and what is said of its values."""
 
 import asyncio
 import math

@@ -21,12 +21,12 @@ from pixel_gather.core.plan.sample_warnings import (
 )
 from support.fakes import UTM, FakeProjector, header_of
 
-TEMPLATE = header_of(np.zeros((2, 50, 40), "uint16"), "s3://b/0")
+TYPICAL = header_of(np.zeros((2, 50, 40), "uint16"), "s3://b/0")
 SLOT = SourceSlot(
     name=None,
     dtype="uint16",
     bands=(1, 2),
-    grid=Grid.of(TEMPLATE),
+    grid=Grid.of(TYPICAL),
     window=Window(col_off=0, row_off=0, width=8, height=8),
 )
 OF_RED = replace(SLOT, name="red", bands=(1,))
@@ -34,7 +34,7 @@ OF_RED = replace(SLOT, name="red", bands=(1,))
 
 def like(**changes: Any) -> Header:
     """Return another source's header."""
-    return replace(TEMPLATE, href="s3://b/x", **changes)
+    return replace(TYPICAL, href="s3://b/x", **changes)
 
 
 def of_sample(
@@ -45,11 +45,11 @@ def of_sample(
     values: str = "raw",
     reduced_by: str | None = None,
 ) -> list[str]:
-    """Return the warnings about a sample whose first header is the template."""
-    sample = (TEMPLATE, *headers)
+    """Return the warnings about a sample whose first header is the typical one."""
+    sample = (TYPICAL, *headers)
     return warnings_of_sample(
         slot,
-        TEMPLATE,
+        TYPICAL,
         sample,
         (),
         nodata=nodata,
@@ -193,7 +193,7 @@ def test_sources_that_cannot_be_opened_are_counted() -> None:
     errors = [SourceError(why, href=f"s3://b/{why}", status=Status.MISSING) for why in ("one", "two")]
 
     found = warnings_of_sample(
-        OF_RED, TEMPLATE, (TEMPLATE,), errors, nodata=None, values="raw", reduced_by=None
+        OF_RED, TYPICAL, (TYPICAL,), errors, nodata=None, values="raw", reduced_by=None
     )
 
     assert found == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
@@ -246,7 +246,7 @@ def test_claims_that_files_declare_are_not_told() -> None:
 
 def test_claims_of_a_band_that_the_file_lacks_are_told() -> None:
     """It declares nothing."""
-    (said,) = claims(({"scale_claimed": 1.0}, TEMPLATE), slot=replace(SLOT, bands=(3,)))
+    (said,) = claims(({"scale_claimed": 1.0}, TYPICAL), slot=replace(SLOT, bands=(3,)))
 
     assert "such as 1 and not none for s3://b/0" in said
 
@@ -271,7 +271,7 @@ def over(col_off: int, row_off: int, *, dtype: str = "uint16") -> SourceSlot:
 
 def test_a_window_on_every_source_needs_no_warning() -> None:
     """Sources of another dtype are unlike anyway."""
-    assert places(TEMPLATE, like(), like(dtype="int8", transform=UTM.shifted(999, 0))) == []
+    assert places(TYPICAL, like(), like(dtype="int8", transform=UTM.shifted(999, 0))) == []
 
 
 def test_a_window_that_overhangs_is_told_with_the_source_that_has_least_of_it() -> None:
@@ -282,11 +282,11 @@ def test_a_window_that_overhangs_is_told_with_the_source_that_has_least_of_it() 
         "what lies outside"
     )
 
-    (zero,) = places(TEMPLATE, small, slot=slot)
-    (marked,) = places(TEMPLATE, small, slot=slot, nodata=5)
-    (own,) = places(replace(TEMPLATE, nodata=1), replace(small, nodata=2), slot=slot)
-    (some,) = places(replace(TEMPLATE, nodata=1), small, slot=slot)
-    floats = [replace(each, dtype="float32") for each in (TEMPLATE, small)]
+    (zero,) = places(TYPICAL, small, slot=slot)
+    (marked,) = places(TYPICAL, small, slot=slot, nodata=5)
+    (own,) = places(replace(TYPICAL, nodata=1), replace(small, nodata=2), slot=slot)
+    (some,) = places(replace(TYPICAL, nodata=1), small, slot=slot)
+    floats = [replace(each, dtype="float32") for each in (TYPICAL, small)]
     (nan,) = places(*floats, slot=replace(slot, dtype="float32"))
 
     assert zero.startswith(f"{begin} holds 0")
@@ -305,7 +305,7 @@ def test_sources_that_the_window_misses_are_counted_among_those_of_the_dtype() -
     slot = replace(OF_RED, window=Window(col_off=1, row_off=1, width=8, height=8))
 
     found = places(
-        TEMPLATE,
+        TYPICAL,
         far,
         unplaced,
         unknown,
@@ -348,7 +348,7 @@ def test_sources_that_lack_a_band_that_is_asked_for_are_told() -> None:
 
 def test_sources_on_another_grid_make_an_unaligned_stack() -> None:
     """It is enough that one of them is."""
-    (said,) = places(TEMPLATE, like(transform=UTM._replace(c=UTM.c + 5)), TEMPLATE)
+    (said,) = places(TYPICAL, like(transform=UTM._replace(c=UTM.c + 5)), TYPICAL)
 
     assert said.startswith("sampled sources do not share one grid: the cube will be an unaligned stack")
 

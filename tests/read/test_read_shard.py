@@ -469,7 +469,7 @@ def test_shard_buffers_are_no_larger_than_the_cube() -> None:
 
 
 def test_read_shard_records_when_and_with_what_nodata_and_scaling_each_source_was_read() -> None:
-    """Nodata is the source's own, or else the request's. Scaling is recorded if it is not the template's."""
+    """Nodata is the source's own, or else the request's. Scaling is recorded if it is not the cube's."""
     scaled = FakeImage(pixels=A, header={"nodata": 3, "scales": (2.0, 1.0)})
     reader, table = FakeReader({"a": A, "b": scaled}), table_of("a", "b")
     plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=WINDOW, nodata=9)
@@ -613,7 +613,7 @@ class SparseReader(FakeReader):
 
 
 def read_tiles(images: dict[str, Any], reader: FakeReader) -> tuple[StoredTiles, list[Outcome], FakeLimiter]:
-    """Read the centre tiles of sources as they are stored. The first source is the template."""
+    """Read the centre tiles of sources as they are stored. The first source is the typical one."""
     stored = {
         href: replace(image, header={"coding": CODING} | dict(image.header)) for href, image in images.items()
     }

@@ -216,8 +216,8 @@ def test_nodata_values_are_nan_where_a_source_declares_none() -> None:
     np.testing.assert_equal(found, [9.0, math.nan])
 
 
-def test_scaling_values_are_the_rows_own_or_the_templates() -> None:
-    """A row without values of its own has those of the template."""
+def test_scaling_values_are_the_rows_own_or_the_cubes() -> None:
+    """A row without values of its own has those of the cube."""
     plan = planned(FakeReader({"a": A}), table_of("a", "a"))
 
     found = difference_values(plan, [[replace(OK, scaling=((0.1, -5.0), (2.0, 0.0)))], [OK]])

@@ -85,10 +85,10 @@ class Outcome:
     """
 
     scaling: tuple[tuple[float, float], ...] | None = None
-    """(scale, offset) of each band that was read; None if they equal the template's."""
+    """(scale, offset) of each band that was read; None if they equal the cube's."""
 
     is_aligned: bool = False
-    """Whether its pixels coincide with the template's pixels."""
+    """Whether its pixels coincide with the cube's pixels."""
 
     start_s: float = 0.0
     """Start of the work on it, counted from the time of the plan."""

@@ -55,7 +55,7 @@ MOST_GRIDS: Final = 32
 
 
 class SourceSlot(Struct, frozen=True, kw_only=True):
-    """Template of the sources in one slot: one source per row, or one per scene and band."""
+    """The typical source of one slot, which has one source per row, or one per scene and band."""
 
     name: str | None
     """The list's ``band``; None if the list has no such column and each row is one source."""
@@ -66,10 +66,10 @@ class SourceSlot(Struct, frozen=True, kw_only=True):
 
     grid: Grid
     window: Window
-    """The window on the template's grid."""
+    """The window on that grid."""
 
     coding: TileCoding | None = None
-    """How the template's tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
+    """How its tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
 
     step: GridStep = SAME
     """How the finest sampled sources become pixels of the cube's grid. ``grid`` and ``window`` are in pixels
@@ -132,12 +132,12 @@ class Measurement(Struct, frozen=True, kw_only=True):
 
     dtype: str
     nodata: float | int | None
-    """The template's nodata, or else the request's; None if there is neither."""
+    """The typical source's nodata, or else the request's; None if there is neither."""
 
     scale: float
     offset: float
     meaning: BandMeaning = NO_MEANING
-    """What the template's file, or the catalog that names it, says of its values."""
+    """What the typical source, or the catalog that names it, says of its values."""
 
     stored: StoredValues | None = None
     """What its sources hold; None where the cube holds the same."""
@@ -565,7 +565,7 @@ class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
         return _fill_of(self.source_nodata(slot), self.slots[slot].dtype)
 
     def other_scaling(self, slot: int, header: Header) -> tuple[tuple[float, float], ...] | None:
-        """Return a source's (scale, offset) of each band, or None if they equal the template's."""
+        """Return a source's (scale, offset) of each band, or None if they equal the cube's."""
         bands = self.slots[slot].bands
         own = tuple((header.scales[band - 1], header.offsets[band - 1]) for band in bands)
         ours = tuple((each.scale, each.offset) for each in self.of_slot(slot))
@@ -573,7 +573,7 @@ class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
 
     @property
     def placement(self) -> Placement:
-        """Position of the template's window. Other rows are compared with it."""
+        """Position of the window on the typical source. Other rows are compared with it."""
         slot = self.slots[0]
         return Placement.on(slot.grid, slot.window)
 

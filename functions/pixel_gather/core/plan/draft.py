@@ -11,11 +11,11 @@ from pixel_gather.core.plan.locate_window import Grid
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """Result of sampling one slot: its template, and the average cost of its sources."""
+    """Result of sampling one slot: its typical header, and the average cost of its sources."""
 
     slot: SourceSlot
     header: Header
-    """The template's header."""
+    """The typical one."""
 
     nodata: float | int | None
     """The most frequent nodata value of the sample, or else the request's."""

@@ -1,7 +1,7 @@
 """Locate the window on each source: from a rule and a header to pixels.
 
-The first good header is the template. It sets the size of the window. On sources with the same grid the
-window has the same position. On other sources it is located again. Pure except for the projector.
+The typical header sets the size of the window. On sources with the same grid the window has the same
+position. On other sources it is located again. Pure except for the projector.
 """
 
 import math
@@ -133,21 +133,21 @@ def _why_outside(rule: WindowRule, window: Window, header: Header) -> str:
 
 
 def locate_like(
-    rule: WindowRule, header: Header, *, template: Grid, window: Window, projector: Projector
+    rule: WindowRule, header: Header, *, grid: Grid, window: Window, projector: Projector
 ) -> Window:
-    """Locate the template's window on another source.
+    """Locate a window of one grid on another source.
 
     Raises:
         SourceError: As in `locate_window`. Also with status unlike, if a tile is wanted and the source's
             tiles have another size on another grid. The same tile would be another area.
     """
-    if template.is_same_grid_as(Grid.of(header)):
+    if grid.is_same_grid_as(Grid.of(header)):
         return window
     is_tile = rule.tile is not None or rule.is_centre
-    if is_tile and (header.tile_width, header.tile_height) != (template.tile_width, template.tile_height):
+    if is_tile and (header.tile_width, header.tile_height) != (grid.tile_width, grid.tile_height):
         raise SourceError(
             f"its tiles are {header.tile_width} x {header.tile_height}, the cube's are "
-            f"{template.tile_width} x {template.tile_height}, on another grid",
+            f"{grid.tile_width} x {grid.tile_height}, on another grid",
             href=header.href,
             status=Status.UNLIKE,
         )

@@ -93,18 +93,18 @@ def _check_alike(header: Header, coding: TileCoding | None) -> None:
 
 def check_sample(
     request: "GatherRequest",
-    template: Header,
+    typical: Header,
     window: Window,
     headers: Sequence[Header],
     *,
     by_reference: bool = False,
 ) -> None:
-    """Check the template, and that the sampled sources store their tiles like it.
+    """Check the typical header, and that the sampled sources store their tiles like it.
 
     Args:
         request: The request. Nothing is checked with another codec.
-        template: The template's header.
-        window: On the template.
+        typical: The header that the others are compared with.
+        window: On its source.
         headers: Headers of all sampled sources.
         by_reference: Whether the cube refers to the sources' tiles, and stores none. It has no other codec.
 
@@ -119,12 +119,12 @@ def check_sample(
             "codec source decodes no pixels, so they cannot be masked: leave masked out", field=_FIELD
         )
     try:
-        check_passes(template, window, None)
+        check_passes(typical, window, None)
         for header in headers:
-            _check_alike(header, template.coding)
+            _check_alike(header, typical.coding)
     except SourceError as error:
         said = str(error)
-        instead = f"choose another window or list{_whole_tiles(window, template.coding)}"
+        instead = f"choose another window or list{_whole_tiles(window, typical.coding)}"
         if by_reference:
             raise RequestError(
                 f"tiles cannot be referred to. {said}. Gather the pixels by run, or {instead}",

@@ -1,7 +1,7 @@
 """Plan the cube before a pixel is read: shape, dtypes, layout, price, warnings.
 
-Some headers spread over the list are opened. The most frequent kind becomes the template. Later every source
-is compared with it.
+Some headers spread over the list are opened. One of the most frequent kind is the typical header. Later
+every source is compared with it.
 """
 
 import math
@@ -111,7 +111,7 @@ async def plan_cube(
             what warnings and errors say.
 
     Raises:
-        RequestError: No source of the sample fits the request, or the template. The message names the field.
+        RequestError: No source of the sample fits the request, or the cube. The message names the field.
         BudgetError: The plan is over one of the request's limits.
     """
     # Can the request be understood?
@@ -157,7 +157,7 @@ async def plan_cube(
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
     reduction = None
     if template is None:
-        chosen, reduction = _choose_template(
+        chosen, reduction = _template_of_new_cube(
             request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes
         )
     else:
@@ -251,7 +251,7 @@ async def _open_samples(
     return [await choose_levels(each, grid, mask=mask, projector=sources.projector) for each in samples], grid
 
 
-def _choose_template(
+def _template_of_new_cube(
     request: "GatherRequest",
     table: SourceTable,
     drafts: Sequence[Draft],

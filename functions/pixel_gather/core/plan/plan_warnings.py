@@ -45,7 +45,7 @@ def warnings_of_plan(
     """
     yield from _warnings_of_times(request, table, template)
     yield from _warnings_of_list(table)
-    yield from _warnings_of_template(template, table)
+    yield from _warnings_of_columns(template, table)
     yield from _warnings_of_index(request, table)
     yield from _warnings_of_transfer(table, estimate, workers)
     yield from _warnings_of_prices(workers)
@@ -94,7 +94,7 @@ def _warnings_of_list(table: SourceTable) -> Iterator[str]:
     yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is {again}"
 
 
-def _warnings_of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
+def _warnings_of_columns(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
     """Warn about columns of the cube that the list does not have."""
     missing = () if template is None else template.columns_missing_in(table.columns)
     if missing:

@@ -1,4 +1,4 @@
-"""Open some headers spread over the list. The most frequent kind is the template of a slot's sources."""
+"""Open some headers spread over the list. One of the most frequent kind is a slot's typical header."""
 
 import asyncio
 from collections import Counter
@@ -139,7 +139,7 @@ def draft_slot(
     grid: CommonGrid | None,
     by_reference: bool = False,
 ) -> Draft:
-    """Choose the template of one slot's sources.
+    """Choose the typical header of one slot's sources.
 
     Args:
         sample: Some of them.
@@ -163,7 +163,7 @@ def draft_slot(
         headers, steps, unfit = _put_on_grid(sample.headers, grid)
     # One header stands for all, of the most frequent kind if the window lies on it.
     asked = _asked_bands(name, request, table)
-    header, window = _template(headers, rule, asked, projector)
+    header, window = _typical(headers, rule, asked, projector)
     if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
         raise RequestError(
             f"the asset of {name} has {counted(header.n_bands, 'band')} in {shown_href(header.href)}; say "
@@ -278,7 +278,7 @@ def _windows_on(
     for seen, step in zip(headers, steps, strict=True):
         window = None
         with suppress(SourceError, RequestError):
-            window = locate_like(rule, seen, template=slot.grid, window=slot.window, projector=projector)
+            window = locate_like(rule, seen, grid=slot.grid, window=slot.window, projector=projector)
             window = window.clipped(width=seen.width, height=seen.height)
         found.append(None if window is None else step.on_source(window))
     return found
@@ -399,7 +399,7 @@ async def _open_or_error(
         return error
 
 
-def _template(
+def _typical(
     headers: Sequence[Header], rule: WindowRule, bands: tuple[int, ...] | None, projector: Projector
 ) -> tuple[Header, Window]:
     """Return the first header that contains the window and the bands. The most frequent kind comes first."""

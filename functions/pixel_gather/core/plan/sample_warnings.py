@@ -40,7 +40,7 @@ _MANY: Final = 4
 
 def warnings_of_sample(
     slot: SourceSlot,
-    template: Header,
+    typical: Header,
     headers: Sequence[Header],
     errors: Sequence[SourceError],
     *,
@@ -53,7 +53,7 @@ def warnings_of_sample(
 
     Args:
         slot: The measurement of the sources.
-        template: The header that the others are compared with.
+        typical: The header that the others are compared with.
         headers: Those of the sample.
         errors: Why others of the sample cannot be opened.
         nodata: That of the cube's sources.
@@ -70,21 +70,21 @@ def warnings_of_sample(
             f"{len(errors)} of {n + len(errors)} sources{of_band} that "
             f"were tried cannot be opened: {errors[0]}"
         )
-    other_dtypes = [each for each in headers if each.dtype != template.dtype]
+    other_dtypes = [each for each in headers if each.dtype != typical.dtype]
     if other_dtypes:
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         said.append(
             LossWarning(
                 f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-                f"{template.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
+                f"{typical.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
             )
         )
-    others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
-    if others and slot.name is None and len(slot.bands) == template.n_bands:
+    others = [each.n_bands for each in headers if each.n_bands != typical.n_bands]
+    if others and slot.name is None and len(slot.bands) == typical.n_bands:
         numbers = " or ".join(map(str, sorted(set(others))))
         said.append(
             LossWarning(
-                f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}. "
+                f"{len(others)} of {n} sampled sources have {numbers} band(s), not {typical.n_bands}. "
                 "Those with fewer will have the status unlike. Of those with more, only the first bands are "
                 "read"
             )
@@ -105,7 +105,7 @@ def warnings_of_sample(
         which = f"sampled sources{of_band} declare different nodata values ({_list_counts(declared)})"
         said.append(type(becomes)(f"{which}: {becomes}"))
     if values == "raw":
-        said += _warnings_of_scaling(slot, template, headers, is_reduced=reduced_by is not None)
+        said += _warnings_of_scaling(slot, typical, headers, is_reduced=reduced_by is not None)
     if units_differ(headers, slot.bands):
         said.append(f"sampled sources{of_band} declare different units: the cube says none")
     odd = [each for each in headers if each.ignores_scaling]
@@ -124,7 +124,7 @@ def warnings_of_sample(
 
 
 def _warnings_of_scaling(
-    slot: SourceSlot, template: Header, headers: Sequence[Header], *, is_reduced: bool
+    slot: SourceSlot, typical: Header, headers: Sequence[Header], *, is_reduced: bool
 ) -> list[str]:
     """Warn about raw pixels of different scales or offsets."""
     of_band = f" of band {slot.name}" if slot.name else ""
@@ -132,7 +132,7 @@ def _warnings_of_scaling(
     others = [
         each
         for each, bands in zip(headers, shared, strict=True)
-        if _scaling(each, bands) != _scaling(template, bands)
+        if _scaling(each, bands) != _scaling(typical, bands)
     ]
     if not others:
         return []
@@ -338,7 +338,7 @@ def warnings_of_places(
     off: list[Header] = []
     for each in alike:
         try:
-            window = locate_like(rule, each, template=slot.grid, window=slot.window, projector=projector)
+            window = locate_like(rule, each, grid=slot.grid, window=slot.window, projector=projector)
             placed.append((each, window))
         except SourceError as error:
             off += [each] if error.status is Status.OUTSIDE else []

@@ -40,12 +40,12 @@ class SlotView(Struct, frozen=True, kw_only=True):
 
     @property
     def slot(self) -> SourceSlot:
-        """The template of these sources."""
+        """The typical one of these sources."""
         return self.plan.slots[self.slot_index]
 
     @property
     def n_tile_rows(self) -> int:
-        """How many rows of tiles the task's part of the window touches on the template.
+        """How many rows of tiles the task's part of the window touches on the typical source.
 
         Tiles of one row are mostly read by one request.
         """
@@ -58,7 +58,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
     def place(
         self, header: Header, source: Source, outcome: Outcome, rule: WindowRule | None = None
     ) -> "WindowOnSource":
-        """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
+        """Check a source against the slot. Note in the outcome, and return, where its window lies.
 
         Args:
             header: The source's.
@@ -67,7 +67,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
             rule: The window of a chip; None for the plan's.
 
         Raises:
-            SourceError: The source is unlike the template, or the window is not on it.
+            SourceError: The source is unlike the slot, or the window is not on it.
         """
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
@@ -104,7 +104,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
             step = self._step_of(header) if warp is None else SAME
             seen = seen_on_grid(header, step) if warp is None else seen_on(header, slot.grid)
             window = (
-                locate_like(plan.rule, seen, template=slot.grid, window=slot.window, projector=self.projector)
+                locate_like(plan.rule, seen, grid=slot.grid, window=slot.window, projector=self.projector)
                 if rule is None
                 else locate_window(rule, seen, projector=self.projector)
             )

@@ -275,7 +275,7 @@ class GatherRequest(RequestPart):
         return found
 
     def rule(self) -> WindowRule:
-        """Return the window that the plan places on its template: of chips, one of their size anywhere."""
+        """Return the window that the plan places on typical sources: of chips, one of their size anywhere."""
         if self.windows is not None:
             return WindowRule(pixels=(0, 0, *self.windows.size))
         if self.window is not None:

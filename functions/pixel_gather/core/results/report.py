@@ -84,7 +84,7 @@ class Report(TimingSummary, frozen=True, kw_only=True):
     dtypes: tuple[str, ...]
     bands: tuple[int, ...]
     tile: tuple[int, int]
-    """(height, width) of the template's tiles in pixels."""
+    """(height, width) of the typical source's tiles in pixels."""
 
     is_aligned: bool
     nodata_differs: bool
