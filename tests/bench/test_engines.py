@@ -16,6 +16,7 @@ from moto.server import ThreadedMotoServer
 from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather import Settings, gather
+from pixel_gather.core.model.window import TileIndex
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.suite.job import ENGINES, EngineName, SuiteJob, TileTarget
 from pixel_gather_bench.suite.one_run import do
@@ -29,7 +30,7 @@ pytestmark = [
 
 N_FILES = 6
 COUNT = count()
-TARGET = TileTarget(tile=(1, 2), band=1, shape=(64, 32), dtype="uint16")
+TARGET = TileTarget(tile=TileIndex(column=2, row=1), band=1, shape=(64, 32), dtype="uint16")
 
 
 @pytest.fixture(scope="module")

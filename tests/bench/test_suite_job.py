@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window
+from pixel_gather.core.model.window import TileIndex, Window
 from pixel_gather_bench.suite.job import MOST, Raster, TileTarget, parse_concurrencies, tile_window
 
 
@@ -47,14 +47,14 @@ RASTER = Raster(height=1000, width=700, tile_height=256, tile_width=128, n_bands
     ("tile", "window"),
     [
         (None, Window(col_off=256, row_off=256, width=128, height=256)),
-        ((0, 0), Window(col_off=0, row_off=0, width=128, height=256)),
-        ((3, 5), Window(col_off=640, row_off=768, width=60, height=232)),
-        ((4, 0), None),
-        ((0, 6), None),
+        (TileIndex(column=0, row=0), Window(col_off=0, row_off=0, width=128, height=256)),
+        (TileIndex(column=5, row=3), Window(col_off=640, row_off=768, width=60, height=232)),
+        (TileIndex(column=0, row=4), None),
+        (TileIndex(column=6, row=0), None),
     ],
 )
 def test_tile_window_is_the_part_of_the_tile_on_the_raster(
-    tile: tuple[int, int] | None, window: Window | None
+    tile: TileIndex | None, window: Window | None
 ) -> None:
     """Rows are rows and columns are columns, also where tiles are not square and at the edges."""
     assert tile_window(RASTER, tile) == window
@@ -73,7 +73,7 @@ def test_window_on_refuses_what_does_not_fit_between_the_others(
     raster: Raster, status: Status, reason: str
 ) -> None:
     """All windows lie in one array, whatever the engine."""
-    target = TileTarget(tile=(1, 1), band=2, shape=(256, 128), dtype="uint16")
+    target = TileTarget(tile=TileIndex(column=1, row=1), band=2, shape=(256, 128), dtype="uint16")
 
     with pytest.raises(SourceError, match=reason) as caught:
         target.window_on(raster, href="file:///a.tif")

@@ -11,7 +11,7 @@ from hypothesis import given
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Transform, Window, WindowRule
+from pixel_gather.core.model.window import TileIndex, Transform, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
 from support.fakes import UTM, FakeProjector, header_of
 from support.strategies import headers, transforms, windows_touching
@@ -45,8 +45,8 @@ class Case:
 
 
 CASES = [
-    Case("tile", WindowRule(tile=(1, 0)), window(0, 16, 16, 16)),
-    Case("tile at the edge is clipped", WindowRule(tile=(3, 2)), window(32, 48, 8, 2)),
+    Case("tile", WindowRule(tile=TileIndex(column=0, row=1)), window(0, 16, 16, 16)),
+    Case("tile at the edge is clipped", WindowRule(tile=TileIndex(column=2, row=3)), window(32, 48, 8, 2)),
     Case("centre", WindowRule(is_centre=True), window(16, 16, 16, 16)),
     Case("pixels", WindowRule(pixels=(-3, 5, 7, 9)), window(-3, 5, 7, 9)),
     Case(
@@ -96,7 +96,7 @@ def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
     ("rule", "header", "status", "says"),
     [
         (
-            WindowRule(tile=(4, 0)),
+            WindowRule(tile=TileIndex(column=0, row=4)),
             HEADER,
             Status.OUTSIDE,
             (
@@ -173,7 +173,7 @@ def test_box_around_a_window_is_that_window(transform: Transform, asked: Window)
 def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
     """Other tiles on the same grid change nothing."""
     other = replace(HEADER, tile_width=8, tile_height=8)
-    found = like_typical(WindowRule(tile=(1, 1)), other, window(16, 16, 16, 16))
+    found = like_typical(WindowRule(tile=TileIndex(column=1, row=1)), other, window(16, 16, 16, 16))
 
     assert found == window(16, 16, 16, 16)
 
@@ -181,7 +181,7 @@ def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
 def test_place_like_reads_a_tile_of_another_grid_at_the_typical_size() -> None:
     """A tile that is clipped on the typical source is no larger anywhere else."""
     other = header_of(np.zeros((1, 90, 90), "uint8"), "s3://bucket/b.tif", transform=UTM.shifted(3, 3))
-    found = like_typical(WindowRule(tile=(3, 2)), other, window(32, 48, 8, 2))
+    found = like_typical(WindowRule(tile=TileIndex(column=2, row=3)), other, window(32, 48, 8, 2))
 
     assert found == window(32, 48, 8, 2)
 
@@ -318,7 +318,10 @@ def test_tiles_of_another_shape_are_unlike_for_tiles_alone() -> None:
     """A window in pixels does not depend on them. On the same grid, nothing does."""
     for change in ({"tile_width": 8}, {"tile_height": 8}):
         other = replace(HEADER, width=41, **change)  # type: ignore[arg-type] # numbers
-        for rule, is_tile in ((WindowRule(tile=(0, 0)), True), (WindowRule(pixels=(0, 0, 5, 5)), False)):
+        for rule, is_tile in (
+            (WindowRule(tile=TileIndex(column=0, row=0)), True),
+            (WindowRule(pixels=(0, 0, 5, 5)), False),
+        ):
             arguments: dict[str, Any] = {
                 "grid": Grid.of(HEADER),
                 "window": window(0, 0, 5, 5),

@@ -15,7 +15,7 @@ from hypothesis import given
 from pydantic import BaseModel, TypeAdapter
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.model.window import TileIndex, WindowRule
 from pixel_gather.core.request.request import GatherRequest, Limits, parse_request, request_schema
 from pixel_gather.core.request.wrong_values import LISTS, OBJECTS
 from support.strategies import requests
@@ -123,7 +123,7 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
     ("window", "rule"),
     [
         ("centre", WindowRule(is_centre=True)),
-        ({"tile": [3, 4]}, WindowRule(tile=(4, 3))),
+        ({"tile": [3, 4]}, WindowRule(tile=TileIndex(column=3, row=4))),
         ({"tile": "center"}, WindowRule(is_centre=True)),
         ({"pixels": [-1, 2, 3, 4]}, WindowRule(pixels=(-1, 2, 3, 4))),
         ({"bbox": [1, 2, 3, 4]}, WindowRule(bounds=(1, 2, 3, 4), crs="EPSG:4326")),

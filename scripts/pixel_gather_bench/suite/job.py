@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window
+from pixel_gather.core.model.window import TileIndex, Window
 from pixel_gather.io.store.store_settings import StoreSettings
 
 
@@ -26,8 +26,8 @@ class Raster(NamedTuple):
 class TileTarget(Struct, frozen=True, kw_only=True):
     """What is read from every source. The first good source determines shape and dtype."""
 
-    tile: tuple[int, int] | None
-    """(row, column) in the source's own tiling; None for the tile that holds the middle pixel."""
+    tile: TileIndex | None
+    """None for the tile that holds the middle pixel."""
 
     band: int
     """Number of the band, from 1."""
@@ -66,11 +66,12 @@ class TileTarget(Struct, frozen=True, kw_only=True):
         return window
 
 
-def tile_window(raster: Raster, tile: tuple[int, int] | None) -> Window | None:
+def tile_window(raster: Raster, tile: TileIndex | None) -> Window | None:
     """Return the part of a tile that lies on the raster, or None."""
     height, width = raster.tile_height, raster.tile_width
-    row, column = (raster.height // 2 // height, raster.width // 2 // width) if tile is None else tile
-    whole = Window(col_off=column * width, row_off=row * height, width=width, height=height)
+    if tile is None:
+        tile = TileIndex(column=raster.width // 2 // width, row=raster.height // 2 // height)
+    whole = Window(col_off=tile.column * width, row_off=tile.row * height, width=width, height=height)
     return whole.clipped(width=raster.width, height=raster.height)
 
 

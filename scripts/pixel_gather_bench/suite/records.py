@@ -60,7 +60,7 @@ class Record(Struct, frozen=True, kw_only=True):
             concurrency=job.configuration.concurrency or timings.most_in_flight,
             is_adaptive=job.configuration.concurrency is None,
             digest=self.digest,
-            window="centre tile" if target.tile is None else f"tile {target.tile[1]}_{target.tile[0]}",
+            window="centre tile" if target.tile is None else f"tile {target.tile.column}_{target.tile.row}",
             shape=target.shape,
             dtype=target.dtype,
             bands=(target.band,),

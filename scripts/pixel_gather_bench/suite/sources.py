@@ -7,6 +7,7 @@ from typing import Final
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
+from pixel_gather.core.model.window import TileIndex
 from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.event_loop import run
@@ -35,7 +36,7 @@ def read_hrefs(sources: Sources, *, first: int | None, stores: StoreSettings) ->
 
 
 def find_target(
-    hrefs: Sequence[str], *, tile: tuple[int, int] | None, band: int, stores: StoreSettings
+    hrefs: Sequence[str], *, tile: TileIndex | None, band: int, stores: StoreSettings
 ) -> TileTarget:
     """Return what to read from every source. The first source that has the tile decides.
 
@@ -46,7 +47,7 @@ def find_target(
 
 
 async def _find_target(
-    hrefs: Sequence[str], tile: tuple[int, int] | None, band: int, stores: StoreSettings
+    hrefs: Sequence[str], tile: TileIndex | None, band: int, stores: StoreSettings
 ) -> TileTarget:
     why: list[str] = []
     objects = Objects(stores)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct, to_builtins
 
 from pixel_gather.core.errors import GatherError
+from pixel_gather.core.model.window import TileIndex
 from pixel_gather.io.store.object_store import split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import about_machine, put_text
@@ -43,8 +44,8 @@ class ThreadsRequest(Struct, frozen=True, kw_only=True):
     """None is found out while reading."""
 
     times: int
-    tile: tuple[int, int] | None
-    """(row, column) in the sources' own tiling; None for the one in the middle."""
+    tile: TileIndex | None
+    """None for the one in the middle."""
 
     band: int
     stores: StoreSettings

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.window import TileIndex
 from pixel_gather.core.request.sources import Sources
 from pixel_gather_bench.experiment import about_machine, new_folder
 from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concurrencies
@@ -67,9 +68,12 @@ def times_option(help_: str) -> Option:
     )
 
 
-def tile_of(block: Any) -> tuple[int, int] | None:
-    """Return (row, column) of ``--block``, or None for the tile in the middle."""
-    return None if block == "centre" else (block[1], block[0])
+def tile_of(block: Any) -> TileIndex | None:
+    """Return the tile of ``--block``, or None for the one in the middle."""
+    if block == "centre":
+        return None
+    column, row = block
+    return TileIndex(column=column, row=row)
 
 
 suite_options = with_options(

@@ -143,15 +143,20 @@ class Window(Struct, frozen=True, kw_only=True):
         )
 
 
+class TileIndex(Struct, frozen=True, kw_only=True, array_like=True):
+    """Which tile of a source's own tiling, counted from 0. Plans store it as [row, column]."""
+
+    row: int
+    column: int
+
+
 class WindowRule(Struct, frozen=True, kw_only=True):
     """The wanted window, before it is located on a source.
 
     Exactly one of ``tile``, ``is_centre``, ``pixels``, ``bounds`` and ``point`` is set.
     """
 
-    tile: tuple[int, int] | None = None
-    """(row, column) of a tile in the source's own tiling."""
-
+    tile: TileIndex | None = None
     is_centre: bool = False
     """Whether the tile is wanted that contains the pixel (height // 2, width // 2)."""
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Transform, Window, WindowRule
+from pixel_gather.core.model.window import TileIndex, Transform, Window, WindowRule
 from pixel_gather.core.ports import Projector
 
 _EDGE_SLACK: Final = 1e-6
@@ -119,16 +119,16 @@ def locate_window(
 
 def _why_outside(rule: WindowRule, window: Window, header: Header) -> str:
     outside = f"lies outside its {header.width} x {header.height} pixels"
-    if rule.tile is None:
+    tile = rule.tile
+    if tile is None:
         return (
             f"the window (columns {window.col_off} to {window.col_stop}, rows {window.row_off} to "
             f"{window.row_stop}) {outside}"
         )
-    row, col = rule.tile
     cols, rows = -(-header.width // header.tile_width), -(-header.height // header.tile_height)
     return (
-        f"the tile in column {col}, row {row} {outside}: the image has tiles in columns 0 to {cols - 1} and "
-        f"rows 0 to {rows - 1}, of {header.tile_width} x {header.tile_height} pixels"
+        f"the tile in column {tile.column}, row {tile.row} {outside}: the image has tiles in columns 0 to "
+        f"{cols - 1} and rows 0 to {rows - 1}, of {header.tile_width} x {header.tile_height} pixels"
     )
 
 
@@ -155,16 +155,9 @@ def locate_like(
 
 
 def _tile_window(rule: WindowRule, header: Header) -> Window:
-    if rule.tile is None:
-        row, col = header.height // 2 // header.tile_height, header.width // 2 // header.tile_width
-    else:
-        row, col = rule.tile
-    whole = Window(
-        col_off=col * header.tile_width,
-        row_off=row * header.tile_height,
-        width=header.tile_width,
-        height=header.tile_height,
-    )
+    width, height = header.tile_width, header.tile_height
+    tile = rule.tile or TileIndex(column=header.width // 2 // width, row=header.height // 2 // height)
+    whole = Window(col_off=tile.column * width, row_off=tile.row * height, width=width, height=height)
     return whole.clipped(width=header.width, height=header.height) or whole
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.model.window import TileIndex, WindowRule
 from pixel_gather.core.request.request_part import Coordinate, Offset, RequestPart, Size, exactly_one
 from pixel_gather.core.request.shape_bounds import shape_bounds
 from pixel_gather.core.request.wrong_values import show_value
@@ -154,11 +154,14 @@ class WindowRequest(RequestPart):
 
     def rule(self) -> WindowRule:
         """Return the window as a `WindowRule`, which the steps use."""
-        is_centre = self.tile == "centre"
+        tile = None
+        if self.tile is not None and not isinstance(self.tile, str):
+            column, row = self.tile
+            tile = TileIndex(column=column, row=row)
         on_map = self.bbox is not None or self.point is not None
         return WindowRule(
-            tile=None if self.tile is None or isinstance(self.tile, str) else (self.tile[1], self.tile[0]),
-            is_centre=is_centre,
+            tile=tile,
+            is_centre=self.tile == "centre",
             pixels=self.pixels,
             bounds=self.bbox,
             point=self.point,
