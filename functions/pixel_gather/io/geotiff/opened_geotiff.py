@@ -1,22 +1,20 @@
-"""Read windows of a GeoTIFF whose header is known: fetch its tiles, decode them and copy their pixels."""
+"""Read windows of a GeoTIFF whose header is known."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import replace
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.geotiff.decode import check_stored, check_stored_nbytes
-from pixel_gather.io.geotiff.fetch_in_parallel import cut_range, fetch_ranges
+from pixel_gather.io.geotiff.fetch_and_decode import PixelRead
 from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling
 from pixel_gather.io.geotiff.header import find_overviews, has_mask, reduced_header
 from pixel_gather.io.geotiff.header_bytes import NeedBytes
@@ -27,28 +25,21 @@ from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_va
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES
 from pixel_gather.io.geotiff.packed_header import pack
 from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
-from pixel_gather.io.geotiff.shared_tiles import SharedTiles, TileKey
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.tile_reads import (
     Get,
     TileRead,
     join_tile_reads,
-    place_of,
     plan_tile_reads,
     plan_whole_tiles,
-    same_tiles,
     tile_spans,
     window_around,
 )
-from pixel_gather.io.geotiff.tiles_into_array import copy_block, copy_tile, decode_tile, fill_tile
+from pixel_gather.io.geotiff.tiles_into_array import Pixels, fill_tile
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
-type Pixels = np.ndarray[Any, Any]
 type _Part = tuple[Pixels, Window]
 """An array, and the window on the raster whose pixels it takes."""
-
-type Keep = Callable[[TileRead, Pixels], None]
-"""Takes a decoded tile, with one of its reads."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,11 +211,11 @@ class OpenedGeoTiff:
         stored = [tile_read for tile_read in tile_reads if not tile_read.is_sparse]
         if len(stored) < len(tile_reads):
             self._fill_sparse([tile_read for tile_read in tile_reads if tile_read.is_sparse], outs, bands)
+        read = PixelRead(
+            file=self.file, layout=self.layout, overview=self.overview, outs=outs, bands=bands, limits=limits
+        )
         tiles = None if self.layout.compression is Compression.NONE else self.file.tiles
-        if tiles is None:
-            arrived = await self._read_all(stored, outs, bands, limits)
-        else:
-            arrived = await self._read_shared(stored, tiles, outs, bands, limits)
+        arrived = await (read.read_all(stored) if tiles is None else read.read_shared(stored, tiles))
         self.file.cost.read_s += max(arrived - started, 0.0)
 
     def _cut(
@@ -239,137 +230,6 @@ class OpenedGeoTiff:
             max_row_nbytes=limits.max_get_nbytes,
             part_nbytes=limits.cut_nbytes,
         )
-
-    async def _read_all(
-        self,
-        stored: Sequence[TileRead],
-        outs: Sequence[Pixels],
-        bands: Sequence[int],
-        limits: GeoTiffSettings,
-        keep: Keep | None = None,
-    ) -> float:
-        """Fetch and decode concurrently.
-
-        Returns:
-            The time at which the last bytes arrived; 0 if there are none.
-        """
-        gets = join_tile_reads(
-            stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
-        )
-        if not gets:
-            return 0.0
-        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
-        most_parts = max(limits.max_gets_in_flight // len(gets), 1)
-
-        async def read_one(get: Get) -> float:
-            async with semaphore:
-                return await self._read_range(get, outs, bands, limits, most_parts=most_parts, keep=keep)
-
-        return max(await all_of(read_one(get) for get in gets))
-
-    async def _read_shared(
-        self,
-        stored: Sequence[TileRead],
-        tiles: SharedTiles,
-        outs: Sequence[Pixels],
-        bands: Sequence[int],
-        limits: GeoTiffSettings,
-    ) -> float:
-        """Copy what other reads have decoded or will decode, and decode the rest for them; as `_read_all`."""
-        mine: list[TileRead] = []
-        claimed: set[TileKey] = set()
-        there: list[tuple[Pixels, list[TileRead]]] = []
-        coming: list[tuple[TileKey, list[TileRead]]] = []
-        for reads in same_tiles(sorted(stored, key=place_of)):
-            key = self._key(reads[0])
-            if (block := tiles.find(key)) is not None:
-                there.append((block, reads))
-            elif tiles.claim(key):
-                claimed.add(key)
-                mine += reads
-            else:
-                coming.append((key, reads))
-
-        def keep(tile_read: TileRead, block: Pixels) -> None:
-            key = self._key(tile_read)
-            claimed.discard(key)
-            tiles.put(key, block)
-
-        async def copy(found: Sequence[tuple[Pixels, list[TileRead]]]) -> float:
-            seconds = await in_thread(lambda: self._copy(found, outs, bands))
-            self.file.cost.decode_s += seconds  # as in _read_range
-            return 0.0
-
-        async def wait(key: TileKey, reads: list[TileRead]) -> float:
-            block = await tiles.wait(key)
-            if block is None:
-                return await self._read_shared(reads, tiles, outs, bands, limits)
-            return await copy([(block, reads)])
-
-        works = [self._read_all(mine, outs, bands, limits, keep), *(wait(*each) for each in coming)]
-        try:
-            return max(await all_of([*works, copy(there)] if there else works))
-        finally:
-            tiles.give_up(claimed)
-
-    def _key(self, tile_read: TileRead) -> TileKey:
-        return (self.header.href, self.header.etag, self.overview, *place_of(tile_read))
-
-    async def _read_range(
-        self,
-        get: Get,
-        outs: Sequence[Pixels],
-        bands: Sequence[int],
-        limits: GeoTiffSettings,
-        *,
-        most_parts: int,
-        keep: Keep | None,
-    ) -> float:
-        """Fetch one range and decode its tiles. A long range is fetched in parts.
-
-        Returns:
-            The time at which the bytes arrived.
-        """
-        ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
-        content = await fetch_ranges(self.file.get, ranges)
-        arrived = perf_counter()
-        if keep is None:
-            seconds = await in_thread(lambda: self._decode(content, get, outs, bands))
-        else:
-            found, seconds = await in_thread(lambda: self._decode_whole(content, get, outs, bands))
-            for block, reads in found:
-                keep(reads[0], block)
-        self.file.cost.decode_s += seconds  # `x += await ...` would lose what other tasks add meanwhile
-        return arrived
-
-    def _decode(self, content: memoryview, get: Get, outs: Sequence[Pixels], bands: Sequence[int]) -> float:
-        """Decode the tiles of one range. Return the seconds that it took."""
-        started = perf_counter()
-        for reads in same_tiles(get.tile_reads):
-            part = content[reads[0].start - get.start : reads[0].stop - get.start]
-            copy_tile(part, reads, self.layout, outs=outs, bands=bands)
-        return perf_counter() - started
-
-    def _decode_whole(
-        self, content: memoryview, get: Get, outs: Sequence[Pixels], bands: Sequence[int]
-    ) -> tuple[list[tuple[Pixels, list[TileRead]]], float]:
-        """Decode the tiles of one range; return them, too, and the seconds that it took."""
-        started = perf_counter()
-        found = []
-        for reads in same_tiles(get.tile_reads):
-            part = content[reads[0].start - get.start : reads[0].stop - get.start]
-            found.append((decode_tile(part, reads[0].n_rows, self.layout), reads))
-        self._copy(found, outs, bands)
-        return found, perf_counter() - started
-
-    def _copy(
-        self, found: Sequence[tuple[Pixels, list[TileRead]]], outs: Sequence[Pixels], bands: Sequence[int]
-    ) -> float:
-        """Copy from decoded tiles. Return the seconds that it took."""
-        started = perf_counter()
-        for block, reads in found:
-            copy_block(block, reads, self.layout, outs=outs, bands=bands)
-        return perf_counter() - started
 
     def _fill_sparse(
         self, tile_reads: Sequence[TileRead], outs: Sequence[Pixels], bands: Sequence[int]
