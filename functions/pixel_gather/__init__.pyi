@@ -47,6 +47,7 @@ from pixel_gather.features.join.join import joined_members as joined_members
 from pixel_gather.features.join.join import joined_versions as joined_versions
 from pixel_gather.features.join.join import open_joined as open_joined
 from pixel_gather.features.ls.ls import ls as ls
+from pixel_gather.features.open.open_cube import open_cube as open_cube
 from pixel_gather.features.points.points import points as points
 from pixel_gather.features.rank.rank import rank as rank
 from pixel_gather.features.rank.table import Ranking as Ranking
@@ -60,7 +61,6 @@ from pixel_gather.features.verify.verify import verify as verify
 from pixel_gather.features.verify.verify import verify_table as verify_table
 from pixel_gather.features.versions.versions import compact as compact
 from pixel_gather.features.versions.versions import forget as forget
-from pixel_gather.features.versions.versions import open_cube as open_cube
 from pixel_gather.features.versions.versions import versions as versions
 from pixel_gather.features.view.view import ViewedCube as ViewedCube
 from pixel_gather.features.view.view import view as view

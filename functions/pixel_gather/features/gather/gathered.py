@@ -63,7 +63,7 @@ class Gathered(Struct, frozen=True, kw_only=True):
         Raises:
             MissingExtraError: xarray is not installed.
         """
-        from pixel_gather.features.versions.versions import open_cube  # noqa: PLC0415 # zarr, which a gather does not need
+        from pixel_gather.features.open.open_cube import open_cube  # noqa: PLC0415 # zarr, which a gather does not need
 
         return open_cube(self.place, stores=self.stores)
 

@@ -1,1 +1,1 @@
-"""Cubes of every kind, opened by one name in other people's tools."""
+"""Cubes opened with xarray: one that was gathered, and by its engine those of every kind."""

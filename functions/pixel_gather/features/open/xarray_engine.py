@@ -13,7 +13,7 @@ from xarray.backends import BackendEntrypoint
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.join.join import open_joined
-from pixel_gather.features.versions.versions import open_cube
+from pixel_gather.features.open.open_cube import open_cube
 from pixel_gather.features.virtual.virtual import open_virtual
 from pixel_gather.in_process.joined_places import is_joined, refuse_choice
 from pixel_gather.io.cube.bounded_codecs import DECODERS
