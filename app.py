@@ -11,7 +11,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from handlers.openapi.document import body_schemas
 from infra.bundle.bundle import bundle, unzipped_nbytes
-from infra.context import SettingsError
+from infra.cdk_context import SettingsError
 from infra.gather_stack import GatherStack
 from infra.settings import Settings
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from infra.grant import acknowledge, allow
 from pixel_gather.core import samples
-from pixel_gather.core.halt import HALTED_KEY
+from pixel_gather.core.halt_marker import HALTED_KEY
 
 _REDRIVE_WINDOW_DAYS: Final = 14
 """How long Step Functions allows to redrive a failed gather."""

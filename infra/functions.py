@@ -16,7 +16,7 @@ from constructs import Construct
 from msgspec.structs import asdict
 
 from infra.buckets import Buckets
-from infra.context import SettingsError
+from infra.cdk_context import SettingsError
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
 from infra.source_access import grant_catalog, grant_listing, grant_secret

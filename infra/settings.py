@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from infra.context import Context, Form, SettingsError
+from infra.cdk_context import Context, Form, SettingsError
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.assumptions import MEASURABLE
 from pixel_gather.core.schedule import Schedule

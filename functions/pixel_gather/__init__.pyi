@@ -72,7 +72,7 @@ from pixel_gather.in_process.progress import NotebookProgress as NotebookProgres
 from pixel_gather.in_process.progress import Progress as Progress
 from pixel_gather.in_process.settings import Settings as Settings
 from pixel_gather.in_process.table_job import MadeTable as MadeTable
-from pixel_gather.io.lists.list_matching import ListedObject as ListedObject
+from pixel_gather.io.lists.list_prefix import ListedObject as ListedObject
 from pixel_gather.io.scenes.found_scenes import FoundScenes as FoundScenes
 from pixel_gather.io.store.store_settings import StoreSettings as StoreSettings
 from pixel_gather.tables.open_table import open_table as open_table

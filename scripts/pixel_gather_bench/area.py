@@ -21,7 +21,7 @@ from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import asset_hrefs
 from pixel_gather.io.event_loop import open_runner, run
-from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.expand_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_own_catalog import Catalog
 from pixel_gather.io.store.store_settings import StoreSettings

@@ -7,7 +7,7 @@ import pytest
 
 from aws.test_executions import FakeBucket, FakeStepFunctions, gathers
 from pixel_gather.core.errors import NotRedrivableError, RequestError, ThrottledError
-from pixel_gather.core.halt import HALTED_KEY
+from pixel_gather.core.halt_marker import HALTED_KEY
 from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.aws.halt import Switch
 

@@ -26,7 +26,7 @@ from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.request.request import parse_request
-from pixel_gather.engine.context import GatherContext
+from pixel_gather.engine.gather_context import GatherContext
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.in_process.job import opened_job
 from pixel_gather.in_process.settings import Settings

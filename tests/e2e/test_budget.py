@@ -8,7 +8,7 @@ import pytest
 
 from e2e.api import call, execution_arn, slow_request, wait_for
 from e2e.principals import handled, user_of
-from pixel_gather.core.halt import HALTED_KEY
+from pixel_gather.core.halt_marker import HALTED_KEY
 from pixel_gather.core.samples import request_of
 from pixel_gather_emulator.deploy import DeployedStack
 from support.forked_commands import run_command

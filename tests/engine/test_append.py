@@ -28,7 +28,7 @@ from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
 from pixel_gather.engine import choose_new_rows, commit_shard, publish, row_claim
-from pixel_gather.engine.base import find_growing_cube
+from pixel_gather.engine.base_cube import find_growing_cube
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube

@@ -24,8 +24,8 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.manifest import manifest
 from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.request.request import parse_request
-from pixel_gather.engine.context import GatherContext
 from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_context import GatherContext
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import plan_gather
 from pixel_gather.io.cube.control_files import ObjectControlStore

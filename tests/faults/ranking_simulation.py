@@ -48,7 +48,7 @@ from faults.simulated_rounds import (
 )
 from faults.storm import BrokenPromiseError
 from handlers.deployment.report_spending import Spending
-from handlers.rank import kept_statistics, measure_scenes, open_ranker, ranking_rounds
+from handlers.rank import measure_scenes, open_ranker, ranking_rounds, statistics_on_s3
 from handlers.rank.rank_request import ranking_name
 from handlers.rank.ranking_rounds import RankingRounds
 from pixel_gather.core.errors import BudgetError, SourceError, StoreError
@@ -420,6 +420,6 @@ def _patches(world: World) -> list[Any]:
         patch.object(open_ranker, "CogReader", SimpleNamespace(over=over)),
         patch.object(open_ranker, "make_ranker", make),
         patch.object(map_round, "_USUAL_TASK_S", 0.02),
-        patch.object(kept_statistics, "_logger", Mock()),
+        patch.object(statistics_on_s3, "_logger", Mock()),
         *clock_of(world, ranking_rounds, map_rounds),
     ]

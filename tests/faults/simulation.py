@@ -84,7 +84,7 @@ from pixel_gather.engine import (
     row_claim,
     step_files,
 )
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.engine.row_claim import claim_key
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled, unless_cancelled
 from support.fakes import (

@@ -61,7 +61,7 @@ from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.open_scene import ImagePlan
 from pixel_gather.tables.part_folder import ImageRecord, Measured
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.table_values import Values
 
 _FILES: Final = {
     "table": "",

@@ -10,8 +10,8 @@ import pytest
 import rasterio
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.features.series.page import page_html, write_page
 from pixel_gather.features.series.series import series, sparkline
+from pixel_gather.features.series.series_page import page_html, write_page
 from pixel_gather_cli.main import main
 
 DEMO = Path(__file__).parents[1] / "data/demo/sources.csv"

@@ -278,7 +278,7 @@ def test_coverage_is_computed_once_and_tiles_are_fetched_once(server: LocalServe
 
 def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Polygons are taken in the order of the tiles that they lie on, whatever the order of the file."""
-    from pixel_gather.tables import sample, zone_cells  # noqa: PLC0415 # for this test alone
+    from pixel_gather.tables import sample_at_pixels, zone_cells  # noqa: PLC0415 # for this test alone
 
     rng = np.random.default_rng(3)
     shapes = [
@@ -286,7 +286,7 @@ def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch:
         for x, y in rng.uniform(0, 5000, (200, 2))
     ]
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 6000)
-    monkeypatch.setattr(sample, "_MOST_RUN_NBYTES", 1)  # each tile is a read of its own
+    monkeypatch.setattr(sample_at_pixels, "_MOST_RUN_NBYTES", 1)  # each tile is a read of its own
 
     made = zones(_given(shapes), [f"{server.root}/0.tif"], to=tmp_path / "t.parquet", crs=CRS, by="b1")
 

@@ -3,8 +3,8 @@
 import pytest
 from rasterio.crs import CRS
 
-from pixel_gather.io.geotiff.crs import _bounds, is_plain_geographic, is_plain_projected
 from pixel_gather.io.geotiff.epsg_codes import GEOGRAPHIC, METRIC_PROJECTED
+from pixel_gather.io.geotiff.geo_keys import _bounds, is_plain_geographic, is_plain_projected
 
 
 def firsts(ranges: str) -> list[int]:

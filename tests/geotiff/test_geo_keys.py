@@ -3,7 +3,7 @@
 import pytest
 
 from geotiff.small_tiffs import ASCII, DOUBLE, LONG, SHORT, Tags, ifd_of
-from pixel_gather.io.geotiff.crs import GeoKeys, Key, parse_crs, parse_geo_keys
+from pixel_gather.io.geotiff.geo_keys import GeoKeys, Key, parse_crs, parse_geo_keys
 from pixel_gather.io.geotiff.ifd import Tag
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
 

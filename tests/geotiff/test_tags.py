@@ -3,7 +3,7 @@
 import pytest
 from tifffile import TIFF
 
-from pixel_gather.io.geotiff.crs import Key
+from pixel_gather.io.geotiff.geo_keys import Key
 from pixel_gather.io.geotiff.ifd import Tag
 
 TAGS = {

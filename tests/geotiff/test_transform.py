@@ -6,7 +6,7 @@ import pytest
 
 from geotiff.small_tiffs import DOUBLE, SHORT, Tags, ifd_of
 from pixel_gather.core.model.window import Transform
-from pixel_gather.io.geotiff.crs import GeoKeys
+from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.ifd import Tag
 from pixel_gather.io.geotiff.transform import has_only_control_points, parse_heights, parse_transform
 from pixel_gather.io.geotiff.unsupported import UnsupportedError

@@ -9,7 +9,7 @@ import pytest
 
 from handlers.deployment.settings import Settings as HandlerSettings
 from handlers.deployment.settings import SourceBucket as HandlerBucket
-from infra.context import SettingsError
+from infra.cdk_context import SettingsError
 from infra.settings import Settings
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import Limits

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.context import SettingsError
+from infra.cdk_context import SettingsError
 from infra.settings import Settings
 from pixel_gather.core.schedule import Schedule
 from support.synthesized import VARIANTS, Synthesized, synthesized

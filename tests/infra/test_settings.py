@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import infra.settings
-from infra.context import SettingsError
+from infra.cdk_context import SettingsError
 from infra.settings import Caps, Settings, SourceBucket
 
 

@@ -11,8 +11,8 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER
 from pixel_gather.core.results.member import Member
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED
-from pixel_gather.features.join.describe import array_metadata, centre_of, coordinate_attributes
 from pixel_gather.features.join.join_rows import joined_rows, numbered_texts, repeats_texts, unite_values
+from pixel_gather.features.join.joined_metadata import array_metadata, centre_of, coordinate_attributes
 
 TIMES = np.array(["2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[us]").astype("int64")
 

@@ -26,7 +26,7 @@ from pixel_gather.core.model.source import Source
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather.io.lists import parse_list
 from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
-from pixel_gather.io.lists.list_matching import list_matching
+from pixel_gather.io.lists.list_prefix import list_prefix
 from pixel_gather.io.lists.source_list import open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.io.store.object_store import Objects, Store
 from pixel_gather.io.store.ranged_gets import RangedGets
@@ -604,17 +604,17 @@ PATTERNS = [
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_list_objects_finds_the_same_in_a_folder_and_in_a_bucket(
+def test_list_prefix_finds_the_same_in_a_folder_and_in_a_bucket(
     tmp_path: Path, pattern: Pattern, slash: str
 ) -> None:
     """Both are listed by key. Circular links and folder markers are left out."""
     local = list(
-        list_matching(
+        list_prefix(
             _put_in_folder(tmp_path / "r #") + slash, **pattern.asked, policy=IN_PROCESS, settings=SETTINGS
         )
     )
     remote = list(
-        list_matching(
+        list_prefix(
             f"s3://bucket/root{slash}", **pattern.asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
         )
     )
@@ -643,36 +643,36 @@ class _BreaksOnce:
         raise self._error
 
 
-def test_list_objects_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_prefix_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy store costs a pause. No object is listed twice or left out."""
     breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
     monkeypatch.setattr(obstore, "list", breaks)
     patient = StoreSettings(max_retries=1, first_backoff_s=0.001)
 
-    found = list(list_matching("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
+    found = list(list_prefix("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
 
     assert breaks.offsets == [None, "root/a.tif"]
     assert [item.href.removeprefix("s3://bucket/root/") for item in found] == PATTERNS[0].found
 
 
-def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_prefix_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that no retry can fix is not retried."""
     breaks = _BreaksOnce(PermissionDeniedError("403"))
     monkeypatch.setattr(obstore, "list", breaks)
 
     with pytest.raises(RequestError, match=r"s3://bucket/root/ cannot be listed: .*refused access"):
-        list(list_matching("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
+        list(list_prefix("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
 
     assert len(breaks.offsets) == 1
 
 
-def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
+def test_list_prefix_looks_at_the_clock_where_no_key_matches() -> None:
     """A bucket may hold a billion keys that do not match."""
     clock = Clock(3)
 
     with pytest.raises(TimeoutError, match="too late"):
         list(
-            list_matching(
+            list_prefix(
                 "s3://bucket/root",
                 glob="*.no",
                 policy=IN_PROCESS,
@@ -685,14 +685,14 @@ def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
     assert clock.called == 4
 
 
-def test_list_objects_looks_at_the_clock_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_prefix_looks_at_the_clock_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that stays busy does not delay the time limit."""
     breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
     monkeypatch.setattr(obstore, "list", breaks)
 
     with pytest.raises(TimeoutError, match="too late"):
         list(
-            list_matching(
+            list_prefix(
                 "s3://bucket/root",
                 policy=IN_PROCESS,
                 settings=StoreSettings(),
@@ -743,10 +743,10 @@ def test_sources_below_yields_checked_sources() -> None:
         ("s3://bucket/root", {"regex": r"^((\w|\W|.)+)+(?<!f)$"}, "over 1 s to match"),
     ],
 )
-def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
+def test_list_prefix_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
     """A wrong prefix or pattern is refused before anything is listed."""
     with pytest.raises(RequestError, match=r"^(prefix|glob|regex): ") as caught:
-        list(list_matching(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
+        list(list_prefix(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
 
     assert says in str(caught.value)
 

@@ -13,8 +13,8 @@ from shapely.geometry import box, shape
 from pixel_gather.core.area import Area
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.scenes.footprints import item_of_headers, lay_footprint, lay_footprints
 from pixel_gather.core.scenes.item import scene_key
+from pixel_gather.core.scenes.scenes_from_headers import item_of_headers, lay_footprint, lay_footprints
 from pixel_gather.io.crs import RasterioProjector
 
 HEADER = Header(

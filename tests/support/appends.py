@@ -23,10 +23,10 @@ from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import ROOT_KEY, Content, StoredObject
-from pixel_gather.engine.base import read_base
-from pixel_gather.engine.context import GatherContext
+from pixel_gather.engine.base_cube import read_base
 from pixel_gather.engine.find_failed_rows import FailedRows
 from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_context import GatherContext
 from pixel_gather.engine.gather_shard import FilledShard, gather_shard
 from pixel_gather.engine.plan_gather import Planned, plan_gather
 from pixel_gather.engine.step_files import find_committed

@@ -24,7 +24,7 @@ from pixel_gather.core.model.window import DescribedCrs, Transform, Window
 from pixel_gather.core.ports import Projector, SourceAccess, SourceLimiter
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.stores import ControlStore, missing_file
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.io.geotiff.packed_header import PackedHeader
 
 CODING = TileCoding(

@@ -16,7 +16,7 @@ from features.test_chips import chips_at, listed, three_images
 from pixel_gather import gather, join, make_virtual, points, write_table_page, zones
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.report_files import make_comparison_files, report_files_of
-from pixel_gather.features.series.page import write_page
+from pixel_gather.features.series.series_page import write_page
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog

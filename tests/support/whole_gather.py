@@ -13,7 +13,7 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.stores import FoundCube
-from pixel_gather.engine.context import GatherContext
+from pixel_gather.engine.gather_context import GatherContext
 from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.plan_gather import Planned
 from pixel_gather.engine.step_files import load_plan, load_tasks

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixel_gather.tables.sample import cut_runs
+from pixel_gather.tables.sample_at_pixels import cut_runs
 from support.fakes import header_of
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.estimate.assumptions import use_measured
-from pixel_gather.core.halt import HALTED_KEY, cancelled_key, why_halted
+from pixel_gather.core.halt_marker import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import open_runner

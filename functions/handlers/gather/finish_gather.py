@@ -21,8 +21,8 @@ from pixel_gather.core.errors import GatherError
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.results.report import Report
-from pixel_gather.engine.context import GatherStores
 from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_context import GatherStores
 from pixel_gather.engine.step_files import both, load_plan, load_tasks
 from pixel_gather.engine.stop_if_cancelled import check_not_cancelled
 from pixel_gather.io.aws.metrics import EmfMetrics

@@ -25,7 +25,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.read.time_limits import ShardTimes, in_time
-from pixel_gather.engine.context import GatherStores
+from pixel_gather.engine.gather_context import GatherStores
 from pixel_gather.engine.gather_shard import FilledShard
 from pixel_gather.engine.gather_shards import LastPlan, OnShard, gather_shards
 from pixel_gather.io.aws.metrics import EmfMetrics

@@ -33,8 +33,8 @@ from pixel_gather.core.plan.map_plan import plan_map
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.scenes.search_criteria import NoSceneError
 from pixel_gather.core.schedule import is_of_a_tick
-from pixel_gather.engine.base import find_finished_cube
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.base_cube import find_finished_cube
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.engine.plan_gather import plan_gather, read_found_list
 from pixel_gather.engine.step_files import both, find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key

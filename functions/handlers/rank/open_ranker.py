@@ -6,8 +6,8 @@ from copy import replace
 from typing import Final
 
 from handlers.deployment.stores import Deployment
-from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.rank_request import AdmittedRanking
+from handlers.rank.statistics_on_s3 import open_kept_statistics
 from pixel_gather.features.rank.choose_reads import KeptStatistics, RankedScene
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.kept_statistics import drop_replaced

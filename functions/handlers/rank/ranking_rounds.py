@@ -12,9 +12,9 @@ from msgspec import Struct
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.stores import Deployment
-from handlers.rank.kept_statistics import open_kept_statistics
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
+from handlers.rank.statistics_on_s3 import open_kept_statistics
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.source import Cost

@@ -15,7 +15,7 @@ from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.scenes.catalog_format import columns_key
-from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.expand_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.store.object_store import Store, open_place

@@ -27,7 +27,7 @@ from handlers.tables.feature_table import open_feature_table
 from handlers.tables.kinds import RANKING
 from handlers.tables.routes import ROUTES
 from handlers.tables.series_request import DrillQuery, body_of_query, table_of_series
-from handlers.tables.table_request import admit_table
+from handlers.tables.table_body import admit_table
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, SourceError
 from pixel_gather.io.aws.executions import Executions
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from handlers.deployment.admit_request import admit, open_table
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import list_sources, open_feature_table, open_reader
-from handlers.tables.table_request import admit_table
+from handlers.tables.table_body import admit_table
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.request.request import parse_request

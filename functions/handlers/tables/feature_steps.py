@@ -17,7 +17,7 @@ from handlers.deployment.map_verdict import run_round
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
-from handlers.tables.table_request import AdmittedTable, admit_table, kind_of_receipt
+from handlers.tables.table_body import AdmittedTable, admit_table, kind_of_receipt
 from pixel_gather.core.errors import BudgetError, StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted

@@ -15,7 +15,7 @@ from msgspec import Struct
 from handlers.deployment.admit_request import naming_field, open_table
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import CommittedTables
-from handlers.tables.table_request import AdmittedTable
+from handlers.tables.table_body import AdmittedTable
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.ports import LevelReader
@@ -34,7 +34,7 @@ from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_request import about_of
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.table_values import Values
 
 MOST_FEATURES: Final = 1_000_000
 """In one table. A function holds all of them: a million points took 671 MiB."""

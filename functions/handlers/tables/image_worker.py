@@ -8,7 +8,7 @@ from msgspec import Struct
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import access_of, open_reader
-from handlers.tables.table_request import admit_table
+from handlers.tables.table_body import admit_table
 from pixel_gather.core.stores import needed_file
 from pixel_gather.tables.feature_rounds import measure_task
 from pixel_gather.tables.features import Features

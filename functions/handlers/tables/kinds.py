@@ -14,7 +14,7 @@ from handlers.rank.measure_scenes import measure_scenes
 from handlers.rank.ranking_rounds import RankingRounds
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.image_worker import ImageWorker
-from handlers.tables.table_request import KINDS
+from handlers.tables.table_body import KINDS
 
 RANKING = "ranking"
 

@@ -16,7 +16,7 @@ from pixel_gather.core.plan.reduced_table import ReducedTable, reduced_table
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import Projector, SourceTable
 from pixel_gather.core.results.contributors import CONTRIBUTORS
-from pixel_gather.engine.base import Base
+from pixel_gather.engine.base_cube import Base
 from pixel_gather.engine.new_chips import choose_chips
 
 if TYPE_CHECKING:  # finish has no pydantic

@@ -29,7 +29,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ControlStore, CubeStore, StoredShard, unpack
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.context import GatherStores
+from pixel_gather.engine.gather_context import GatherStores
 from pixel_gather.engine.step_files import is_planned, sidecar_key
 
 _MOST_ROUNDS: Final = 50

@@ -39,7 +39,7 @@ from pixel_gather.core.results.row_coordinates import (
 )
 from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpack
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.context import GatherStores, always
+from pixel_gather.engine.gather_context import GatherStores, always
 from pixel_gather.engine.gather_shard import give_up_shard, were_read
 from pixel_gather.engine.header_cache import read_gathered_headers
 from pixel_gather.engine.place_tried_rows import Tried, with_tried

@@ -31,7 +31,7 @@ from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.core.stores import CubeStore, RowEncoder, StoredShard
 from pixel_gather.engine.commit_shard import EarlyLook, commit_shard, look_at_objects
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.engine.header_cache import (
     PackedHeaders,
     load_packed_headers,

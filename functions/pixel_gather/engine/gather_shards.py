@@ -20,7 +20,7 @@ from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes, reading_s
 from pixel_gather.core.stores import ControlStore, FoundCube
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.engine.step_files import load_plan
 from pixel_gather.engine.stop_if_cancelled import IsCancelled, unless_cancelled

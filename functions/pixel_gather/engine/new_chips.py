@@ -11,7 +11,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.engine.base import Base
+from pixel_gather.engine.base_cube import Base
 
 if TYPE_CHECKING:  # finish has no pydantic
     from pixel_gather.core.request.request import GatherRequest

@@ -22,7 +22,7 @@ from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_tabl
 from pixel_gather.core.ports import SourceAccess, SourceTable
 from pixel_gather.core.stores import CubeStore, FoundCube
 from pixel_gather.engine.archive import order_bands
-from pixel_gather.engine.base import Base, read_base
+from pixel_gather.engine.base_cube import Base, read_base
 from pixel_gather.engine.choose_new_rows import choose_rows, find_tails
 from pixel_gather.engine.find_failed_rows import FailedRows, chooses_same_pixels
 

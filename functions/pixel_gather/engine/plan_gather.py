@@ -20,12 +20,12 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.plan.plan import gather_digest
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
-from pixel_gather.core.scenes.footprints import lay_footprints
+from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
 from pixel_gather.engine.archive import pin_archive
-from pixel_gather.engine.base import find_growing_cube, find_place, read_base
-from pixel_gather.engine.context import GatherContext, GatherStores, always
+from pixel_gather.engine.base_cube import find_growing_cube, find_place, read_base
 from pixel_gather.engine.find_failed_rows import digest_again
+from pixel_gather.engine.gather_context import GatherContext, GatherStores, always
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
 from pixel_gather.engine.plan_append import AskedRows, ListedRow, has_failed_rows, plan_append
 from pixel_gather.engine.row_claim import (

@@ -15,7 +15,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.stores import ControlStore, damaged_control, needed_file, unpack
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.context import GatherStores
+from pixel_gather.engine.gather_context import GatherStores
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"

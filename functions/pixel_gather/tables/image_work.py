@@ -16,7 +16,7 @@ from pixel_gather.tables.features import Features, Integers
 from pixel_gather.tables.merge_zone_lines import Combine
 from pixel_gather.tables.open_scene import ImageAccess, ImagePlan
 from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Measured
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.table_values import Values
 
 type WantedImage = tuple[int, CubeRow, Integers | None]
 """The number of an image in the list, its row, and the features that are wanted; None for all."""

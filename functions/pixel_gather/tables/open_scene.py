@@ -19,8 +19,8 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
 from pixel_gather.tables.read_bands import Mask, Stored, check_band
-from pixel_gather.tables.sample import Sampler, TileRun
-from pixel_gather.tables.values import Value, Values
+from pixel_gather.tables.sample_at_pixels import Sampler, TileRun
+from pixel_gather.tables.table_values import Value, Values
 
 _MASK: Final = "\0mask"
 """Name of the mask among bands. No band has it."""

@@ -15,7 +15,7 @@ from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.image_work import ImageWork, TableKind
 from pixel_gather.tables.read_features import FeatureColumns
 from pixel_gather.tables.table_limits import TableLimits
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.table_values import Values
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s|days?|hours?|minutes?|seconds?)")
 _US: Final = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000}

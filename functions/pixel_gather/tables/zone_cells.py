@@ -28,7 +28,7 @@ from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.part_folder import LineStatus
 from pixel_gather.tables.read_bands import Mask
-from pixel_gather.tables.sample import Indexes, TileRun, cut_runs
+from pixel_gather.tables.sample_at_pixels import Indexes, TileRun, cut_runs
 from pixel_gather.tables.shapes import Objects, Shapes, rasterise
 
 if TYPE_CHECKING:

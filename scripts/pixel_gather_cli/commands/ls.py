@@ -19,7 +19,7 @@ from pixel_gather.io.lists.href_band import (
 )
 from pixel_gather.io.lists.href_time import AUTO, time_finder
 from pixel_gather.io.lists.list_columns import format_time
-from pixel_gather.io.lists.list_matching import ListedObject
+from pixel_gather.io.lists.list_prefix import ListedObject
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
 
 type _Row = dict[str, str | int | None]

@@ -8,8 +8,8 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.features.series.page import ABOUT, write_page
 from pixel_gather.features.series.series import place_of, series_async, sparkline
+from pixel_gather.features.series.series_page import ABOUT, write_page
 from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest

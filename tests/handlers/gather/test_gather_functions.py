@@ -16,7 +16,7 @@ from zarr.storage import ObjectStore
 
 from handlers.deployment.settings import SourceBucket
 from pixel_gather.core.errors import GatherCancelledError, StoreError
-from pixel_gather.core.halt import cancelled_key
+from pixel_gather.core.halt_marker import cancelled_key
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube

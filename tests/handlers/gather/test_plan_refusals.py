@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from pixel_gather.core.errors import REFUSALS, HaltedError
-from pixel_gather.core.halt import HALTED_KEY, halt_content
+from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.core.request.request import parse_request
 from support.lambda_functions import Context, StateMachine, cold_start, records
 

@@ -6,7 +6,7 @@ from typing import override
 
 import pytest
 
-from handlers.rank.kept_statistics import open_kept_statistics
+from handlers.rank.statistics_on_s3 import open_kept_statistics
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.model.status import Status

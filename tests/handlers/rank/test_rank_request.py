@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handlers.deployment.settings import Settings
 from handlers.rank.rank_request import admit_ranking, ranking_name
-from handlers.tables.table_request import admit_table
+from handlers.tables.table_body import admit_table
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.features.rank.ranking_request import Precision
 from support.lambda_functions import ENVIRONMENT

@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
 from pixel_gather.core.estimate.pricing import USD_PER_GET
-from pixel_gather.core.halt import HALTED_KEY, halt_content
+from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog

@@ -9,7 +9,7 @@ import rasterio
 from rasterio.warp import transform
 
 from pixel_gather import drill, series
-from pixel_gather.core.halt import HALTED_KEY, halt_content
+from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.features.catalog.catalog import make_catalog
 from scenes.scenes import item
 from support.table_service import HREFS, N, Service, check_document

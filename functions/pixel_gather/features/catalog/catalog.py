@@ -21,8 +21,8 @@ from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
 from pixel_gather.core.request.wrong_values import show_value
-from pixel_gather.core.scenes.footprints import item_of_headers
 from pixel_gather.core.scenes.item import hash_of, scene_key
+from pixel_gather.core.scenes.scenes_from_headers import item_of_headers
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.features.catalog.catalog_writer import (

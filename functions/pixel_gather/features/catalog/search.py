@@ -13,8 +13,8 @@ from pixel_gather.core.scenes.search_criteria import MOST_SCENES, SearchCriteria
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.in_process.places import check_place
 from pixel_gather.io.event_loop import run
+from pixel_gather.io.scenes.expand_folders import N_LISTINGS, FolderPool
 from pixel_gather.io.scenes.found_scenes import Duplicates, FoundScenes, Item, catalog_scenes, with_latest
-from pixel_gather.io.scenes.list_folders import N_LISTINGS, FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.scenes.search_for_request import opened_folder
 from pixel_gather.io.scenes.search_stac_api import search_items

@@ -16,8 +16,8 @@ from pixel_gather.core.results.evidence import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
-from pixel_gather.io.cube.scaling import meaning_of
-from pixel_gather.io.cube.valid_pixels import are_inside, read_nodata
+from pixel_gather.io.cube.cf_scaling import meaning_of
+from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
 
 if TYPE_CHECKING:
     import zarr

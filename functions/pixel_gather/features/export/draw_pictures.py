@@ -12,7 +12,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.evidence import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
 from pixel_gather.features.export.picture_style import PictureStyle
-from pixel_gather.io.cube.scaling import read_scaling
+from pixel_gather.io.cube.cf_scaling import read_scaling
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme

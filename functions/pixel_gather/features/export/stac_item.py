@@ -11,7 +11,7 @@ import numpy as np
 from pixel_gather.core.area import wrap_longitude
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
-from pixel_gather.io.cube.scaling import read_scaling
+from pixel_gather.io.cube.cf_scaling import read_scaling
 
 _EXTENSIONS: Final = "https://stac-extensions.github.io"
 _DATACUBE: Final = f"{_EXTENSIONS}/datacube/v2.2.0/schema.json"

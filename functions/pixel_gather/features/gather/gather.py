@@ -21,9 +21,9 @@ from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.task_group import all_of
-from pixel_gather.engine.base import find_finished_cube
-from pixel_gather.engine.context import GatherContext, GatherStores
+from pixel_gather.engine.base_cube import find_finished_cube
 from pixel_gather.engine.finish_gather import finish_gather
+from pixel_gather.engine.gather_context import GatherContext, GatherStores
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import Planned, describe_place, plan_dry, plan_gather, read_found_list
 from pixel_gather.engine.step_files import both, find_committed

@@ -8,7 +8,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.locate_window import Grid, Placement
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.engine.base import find_finished_cube
+from pixel_gather.engine.base_cube import find_finished_cube
 from pixel_gather.in_process.job import listed, opened_job
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.in_process.settings import Settings

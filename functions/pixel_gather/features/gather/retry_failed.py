@@ -9,7 +9,7 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.receipt import Receipt
-from pixel_gather.engine.base import find_growing_cube, read_base
+from pixel_gather.engine.base_cube import find_growing_cube, read_base
 from pixel_gather.engine.find_failed_rows import FailedRows, request_of_row
 from pixel_gather.features.gather.gather import gather_listed
 from pixel_gather.features.gather.gathered import Gathered

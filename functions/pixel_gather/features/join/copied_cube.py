@@ -25,13 +25,13 @@ from pixel_gather.core.results.receipt import Receipt, ReceiptFile
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, Values
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.core.task_group import all_of
-from pixel_gather.features.join.describe import (
+from pixel_gather.features.join.join_rows import all_columns, coordinate_dims, joined_rows, padding_value
+from pixel_gather.features.join.joined_metadata import (
     array_metadata,
     coordinate_attributes,
     map_arrays,
     on_map_attributes,
 )
-from pixel_gather.features.join.join_rows import all_columns, coordinate_dims, joined_rows, padding_value
 from pixel_gather.features.join.read_members import IN_FLIGHT, MemberReader
 from pixel_gather.features.join.references import refer_to_shards
 from pixel_gather.io.cube.array_chunks import put_array, write_small_array

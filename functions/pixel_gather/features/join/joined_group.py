@@ -15,16 +15,6 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.member import PRESENCE, Member
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
-from pixel_gather.features.join.describe import (
-    RECORD,
-    array_metadata,
-    centre_of,
-    coordinate_attributes,
-    describe_group,
-    group_attributes,
-    map_arrays,
-    with_gaps,
-)
 from pixel_gather.features.join.join_rows import (
     MEMBER,
     OWN,
@@ -35,6 +25,16 @@ from pixel_gather.features.join.join_rows import (
     repeats_texts,
     shown_columns,
     unite_values,
+)
+from pixel_gather.features.join.joined_metadata import (
+    RECORD,
+    array_metadata,
+    centre_of,
+    coordinate_attributes,
+    describe_group,
+    group_attributes,
+    map_arrays,
+    with_gaps,
 )
 from pixel_gather.features.join.read_members import is_same_file
 from pixel_gather.features.join.references import refer_to_shards

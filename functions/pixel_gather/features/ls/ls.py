@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import IN_PROCESS, place_text
-from pixel_gather.io.lists.list_matching import ListedObject, list_matching
+from pixel_gather.io.lists.list_prefix import ListedObject, list_prefix
 from pixel_gather.io.store.store_settings import StoreSettings
 
 
@@ -30,7 +30,7 @@ def ls(
         RequestError: The prefix or a pattern is wrong, or the store cannot list it.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
-    return list_matching(
+    return list_prefix(
         place_text(prefix, "prefix"),
         glob=glob,
         regex=regex,

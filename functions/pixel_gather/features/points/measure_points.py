@@ -29,8 +29,8 @@ from pixel_gather.tables.open_scene import (
 from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, Measured, line_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.place_points import Placed, PointPlaces
-from pixel_gather.tables.sample import Sampler, cut_runs
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.sample_at_pixels import Sampler, cut_runs
+from pixel_gather.tables.table_values import Values
 
 COUNT: Final = "count"
 """Column of a square: how many of its pixels count."""

@@ -13,7 +13,7 @@ from pixel_gather.tables.features import Floats, Integers
 from pixel_gather.tables.open_scene import PixelsAt, floored, lookup_pixels
 from pixel_gather.tables.place_points import Placed, PointPlaces
 from pixel_gather.tables.read_bands import Mask
-from pixel_gather.tables.sample import cut_runs
+from pixel_gather.tables.sample_at_pixels import cut_runs
 
 _LARGEST_SQUARE: Final = 101
 

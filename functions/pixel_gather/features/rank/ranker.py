@@ -11,13 +11,13 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.ports import LevelReader, SourceLimiter
 from pixel_gather.core.task_group import all_of
+from pixel_gather.features.rank.area_on_images import AreaShapes
 from pixel_gather.features.rank.choose_reads import KeptStatistics, RankedScene, Rounds, WantedRead, begun
 from pixel_gather.features.rank.kept_ranges import KeptRanges
 from pixel_gather.features.rank.measure import SceneReader
 from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
-from pixel_gather.features.rank.shapes import AreaShapes
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.pixel_gate import MOST_PIXELS, PixelGate
 

@@ -11,7 +11,7 @@ from pixel_gather.core.request.given_fields import check_names, check_one_of
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.rank.ranking_request import RANKING_FIELDS, RankingRequest
 from pixel_gather.tables.table_limits import TableLimits
-from pixel_gather.tables.values import asset_sources
+from pixel_gather.tables.table_values import asset_sources
 
 _IN_CATALOG: Final = {
     *("datetime", "where", "collections", "ids", "most", "duplicates", "duplicates_by", "address")

@@ -16,7 +16,7 @@ from pixel_gather.core.request.given_fields import check_names
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
-from pixel_gather.tables.values import named_bands
+from pixel_gather.tables.table_values import named_bands
 
 DEFAULT_PRECISION: Final = "2%"
 """Of the spread of the scenes' values."""

@@ -14,9 +14,9 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.evidence import Image, Look, MaskedQuicklooks, Picture, is_shown
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
+from pixel_gather.io.cube.cf_scaling import meaning_of, read_scaling
+from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
-from pixel_gather.io.cube.scaling import meaning_of, read_scaling
-from pixel_gather.io.cube.valid_pixels import are_inside, read_nodata
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:  # as in cube_sources

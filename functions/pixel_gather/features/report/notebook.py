@@ -56,8 +56,8 @@ def _draw_pictures(store: Store, measurements: Sequence[str]) -> str:
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.features.report.first_picture import bands_of_first_picture, first_picture_of  # noqa: PLC0415
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
+    from pixel_gather.io.cube.cf_scaling import meaning_of  # noqa: PLC0415
     from pixel_gather.io.cube.row_view import as_rows  # noqa: PLC0415 # zarr
-    from pixel_gather.io.cube.scaling import meaning_of  # noqa: PLC0415
     from pixel_gather.io.pictures.pictures import picture_uri  # noqa: PLC0415
 
     group = as_rows(open_foreign_group(store))

@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.stores import FoundCube
-from pixel_gather.engine.base import find_finished_cube
+from pixel_gather.engine.base_cube import find_finished_cube
 from pixel_gather.engine.compact import Compacted, compact_cube
 from pixel_gather.features.versions.named_version import named_before
 from pixel_gather.in_process.cleanup import clear_committed

@@ -39,8 +39,8 @@ from pixel_gather.tables.open_scene import (
 from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, Measured, line_dtype, piece_dtype
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.read_bands import Mask
-from pixel_gather.tables.sample import Sampler, cut_runs
-from pixel_gather.tables.values import Values
+from pixel_gather.tables.sample_at_pixels import Sampler, cut_runs
+from pixel_gather.tables.table_values import Values
 from pixel_gather.tables.zone_cells import Coverage, ZoneCells, ZonePlaces, check_zones
 
 _MOST_CELLS: Final = 16_000_000

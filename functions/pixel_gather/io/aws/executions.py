@@ -23,7 +23,7 @@ from pixel_gather.core.errors import (
     RequestError,
     TableNotFoundError,
 )
-from pixel_gather.core.halt import HALTED_KEY, cancelled_key, why_halted
+from pixel_gather.core.halt_marker import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object

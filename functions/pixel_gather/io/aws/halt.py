@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.errors import GatherNotFoundError, RequestError, ThrottledError
-from pixel_gather.core.halt import HALTED_KEY, halt_content, workers_before
+from pixel_gather.core.halt_marker import HALTED_KEY, halt_content, workers_before
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.aws.executions import LONGEST_LIST, Executions
 
@@ -38,7 +38,7 @@ class Switch(Struct, frozen=True, kw_only=True):
 
         Args:
             left_s: How many seconds there are to look again.
-            by_hand: As in `pixel_gather.core.halt.halt_content`.
+            by_hand: As in `pixel_gather.core.halt_marker.halt_content`.
         """
         limited = workers_before(self.gathers.control_file(HALTED_KEY))
         self._mark(limited, by_hand=by_hand)

@@ -25,8 +25,8 @@ from rasterio.windows import Window as RasterioWindow
 from pixel_gather.io import limit_child
 from pixel_gather.io.child_channel import PLACE, Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
-from pixel_gather.io.gdal.describe import array_dtype, describe, meanings, nodata_in
-from pixel_gather.io.gdal.ranged_file import NAME, OneFile, RangedBytes
+from pixel_gather.io.gdal.describe_dataset import array_dtype, describe, meanings, nodata_in
+from pixel_gather.io.gdal.file_in_child import NAME, OneFile, RangedBytes
 
 _SHARE_OF_MEMORY: Final = 4
 """A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""

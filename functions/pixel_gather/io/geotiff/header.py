@@ -5,8 +5,8 @@ from copy import replace
 
 from pixel_gather.core.model.source import Header
 from pixel_gather.io.geotiff.band_meanings import meanings_of
-from pixel_gather.io.geotiff.crs import GeoKeys
 from pixel_gather.io.geotiff.gdal_metadata import scales_and_offsets
+from pixel_gather.io.geotiff.geo_keys import GeoKeys
 from pixel_gather.io.geotiff.ifd import Ifd, Tag, following_ifds
 from pixel_gather.io.geotiff.layout import TileLayout, parse_layout
 from pixel_gather.io.geotiff.nodata_tag import parse_nodata

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.io.geotiff.crs import parse_crs, parse_geo_keys
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
+from pixel_gather.io.geotiff.geo_keys import parse_crs, parse_geo_keys
 from pixel_gather.io.geotiff.header import build_header, find_overviews
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead

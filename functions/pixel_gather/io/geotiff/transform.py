@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from pixel_gather.core.model.window import Transform
-from pixel_gather.io.geotiff.crs import GeoKeys, Key
+from pixel_gather.io.geotiff.geo_keys import GeoKeys, Key
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -15,7 +15,7 @@ from pixel_gather.core.model.scene_id import scene_id
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.io.lists.href_time import AUTO
 from pixel_gather.io.lists.list_columns import check_name
-from pixel_gather.io.lists.list_matching import compile_pattern, search
+from pixel_gather.io.lists.list_prefix import compile_pattern, search
 
 
 class BandOfScene(NamedTuple):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.lists.list_matching import compile_pattern, search
+from pixel_gather.io.lists.list_prefix import compile_pattern, search
 
 type FindTime = Callable[[str], int | None]
 """Returns the time in a href as microseconds since 1970-01-01 UTC, or None if it has none."""

@@ -18,7 +18,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.lists.href_band import band_finder
 from pixel_gather.io.lists.href_time import AUTO, time_finder
 from pixel_gather.io.lists.list_columns import MEANINGFUL, Scalar, check_name, check_value, parse_time
-from pixel_gather.io.lists.list_matching import list_matching
+from pixel_gather.io.lists.list_prefix import list_prefix
 from pixel_gather.io.lists.parse_list import Record, Records, read_records, table_records
 from pixel_gather.io.store.object_store import Objects, Store, open_store
 from pixel_gather.io.store.opened_file import GIVE_A_FOLDER, STDIN, Check, no_deadline, open_list_file
@@ -216,8 +216,8 @@ def sources_below(
     open_: Callable[[str, StoreSettings], Store] = open_store,
     check: Check = no_deadline,
 ) -> SourceList:
-    """Return the objects below a folder as sources. The arguments are those of ``list_matching``."""
-    listed = list_matching(
+    """Return the objects below a folder as sources. The arguments are those of ``list_prefix``."""
+    listed = list_prefix(
         prefix, glob=glob, regex=regex, policy=policy, settings=settings, open_=open_, check=check
     )
 

@@ -18,7 +18,6 @@ from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import format_moment, parse_period
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
-from pixel_gather.io.scenes.footprints import parse_shapes
 from pixel_gather.io.scenes.item_types import (
     Kind,
     arrow_type,
@@ -30,6 +29,7 @@ from pixel_gather.io.scenes.item_types import (
     merge_kinds,
     settle_kind,
 )
+from pixel_gather.io.scenes.parse_footprints import parse_shapes
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.opened_file import no_deadline, parquet_errors
 

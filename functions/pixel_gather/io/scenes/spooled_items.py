@@ -14,7 +14,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.columns import Columns, order_by_place, stack_columns
 from pixel_gather.core.scenes.item import SceneKey, scene_key, without_links
 from pixel_gather.core.scenes.skipped_items import SkippedItems
-from pixel_gather.io.scenes.footprints import parse_shapes
+from pixel_gather.io.scenes.parse_footprints import parse_shapes
 
 _N_AT_A_TIME: Final = 8192
 _DIGEST_NBYTES: Final = 16

@@ -62,7 +62,7 @@ class _Found(Struct, frozen=True):
     last_modified: datetime
 
 
-def list_matching(
+def list_prefix(
     prefix: str,
     *,
     glob: str | None = None,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pixel_gather.core.halt import halt_content, why_halted, workers_before
+from pixel_gather.core.halt_marker import halt_content, why_halted, workers_before
 
 NOW = datetime(2026, 11, 24, 18, 30, tzinfo=UTC)
 

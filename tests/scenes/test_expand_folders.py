@@ -15,7 +15,7 @@ from obstore.store import GCSStore
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather.core.scenes.folders import FolderListing
-from pixel_gather.io.scenes.list_folders import FolderPool
+from pixel_gather.io.scenes.expand_folders import FolderPool
 from pixel_gather.io.scenes.open_folder import Folders
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, Asked, serving

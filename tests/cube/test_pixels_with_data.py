@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
-from pixel_gather.io.cube.valid_pixels import are_inside
+from pixel_gather.io.cube.pixels_with_data import are_inside
 
 EDGES = {
     "x_start": [[0, 1], [2, 0], [4, 4]],
