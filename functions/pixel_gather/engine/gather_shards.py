@@ -185,7 +185,7 @@ class _Work:
 
         def on_read(nbytes: int) -> bool:
             # the next one is compressed to about as many bytes
-            reads_on = has_next and self.last_plan.has_room_for(buffers.nbytes + 2 * nbytes)
+            reads_on = has_next and self.last_plan.has_room_for(buffers.decoded_nbytes + 2 * nbytes)
             if reads_on:
                 let_next()
             return reads_on

@@ -83,8 +83,8 @@ class ShardBuffers:
             free.append(whole)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays that one shard takes."""
+    def decoded_nbytes(self) -> int:
+        """Bytes of a shard, decoded: what is read, and what that becomes. Stored tiles take less."""
         read = sum(len(slot.bands) * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
         values = _itemsize(each for each in self._plan.measurements if each.stored is not None)
         rows = 0 if self._cube.reduction is None else _itemsize(self._cube.measurements)

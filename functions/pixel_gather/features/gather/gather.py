@@ -278,7 +278,7 @@ async def _gather_shards(
     n_sources = plan.n_sources + plan.append.n_again
     counter = SourceCounter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=n_sources))
     buffers = ShardBuffers(plan)
-    shards = ShardsInFlight(shard_nbytes=buffers.nbytes, decodes=not plan.passes_through)
+    shards = ShardsInFlight(shard_nbytes=buffers.decoded_nbytes, decodes=not plan.passes_through)
 
     async def one(task: ShardTask) -> None:
         async with shards:
