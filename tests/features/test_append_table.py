@@ -8,7 +8,7 @@ import pytest
 
 from pixel_gather import BusyError, RequestError, points, verify_table, zones
 from pixel_gather.core.errors import StoreError
-from pixel_gather.io.store.alone_at import alone_at
+from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.local_server import LocalServer
@@ -149,12 +149,12 @@ def test_ids_that_repeat_are_refused(server: LocalServer, tmp_path: Path) -> Non
 def test_one_process_at_a_time_writes_a_table(server: LocalServer, tmp_path: Path) -> None:
     """Another one is told so, and nothing is left of the lock."""
     to = tmp_path / "t.parquet"
-    with alone_at(to), pytest.raises(BusyError, match="another process writes this table"):
+    with file_lock(to), pytest.raises(BusyError, match="another process writes this table"):
         points(PLOTS, listed(server, 0), append_to=to, id="id", crs=CRS)
     points(PLOTS, listed(server, 0), append_to=to, id="id", crs=CRS)
 
     assert not [each for each in tmp_path.iterdir() if each.suffix == ".lock"]
-    with pytest.raises(StoreError), alone_at(tmp_path / "none" / "t.parquet"):
+    with pytest.raises(StoreError), file_lock(tmp_path / "none" / "t.parquet"):
         pass
 
 

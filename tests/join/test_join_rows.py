@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER
-from pixel_gather.core.results.member import Member
+from pixel_gather.core.results.join_member import Member
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED
 from pixel_gather.features.join.join_rows import joined_rows, numbered_texts, repeats_texts, unite_values
 from pixel_gather.features.join.joined_metadata import array_metadata, centre_of, coordinate_attributes

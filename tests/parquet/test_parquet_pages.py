@@ -14,7 +14,7 @@ from pixel_gather.io.header_index import read_index
 from pixel_gather.io.lists.source_list import open_source_list
 from pixel_gather.io.parquet.parquet_pages import unpacked_nbytes
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import no_deadline
+from pixel_gather.io.store.open_list_file import no_deadline
 from pixel_gather.io.store.store_settings import StoreSettings
 
 MIB = 1 << 20

@@ -15,8 +15,8 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.common_grid import CommonGrid
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.sample_headers import choose_levels, draft_slot, open_sample
+from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeOpened, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned

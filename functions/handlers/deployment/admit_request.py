@@ -34,7 +34,7 @@ from pixel_gather.io.lists.source_list import SourceList, named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.scenes.scene_list import SceneFinder
 from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
-from pixel_gather.io.store.opened_file import Check, open_list_file
+from pixel_gather.io.store.open_list_file import Check, open_list_file
 
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread

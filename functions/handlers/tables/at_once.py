@@ -18,8 +18,8 @@ from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
 from pixel_gather.features.series.series_rows import PlaceSeries, json_time
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
-from pixel_gather.tables.forecast import GB_OF_ONE_VCPU
 from pixel_gather.tables.image_work import measure_each
+from pixel_gather.tables.read_forecast import GB_OF_ONE_VCPU
 
 MOST_AT_ONCE: Final = 2_000
 """Images or files of one answer."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import GatherNotFoundError, RequestError
-from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, digest_of_path, key_in_folder, side_path
 

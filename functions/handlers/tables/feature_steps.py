@@ -36,12 +36,12 @@ from pixel_gather.tables.feature_rounds import (
     write_round,
 )
 from pixel_gather.tables.features import Features
-from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, keep_result, last_attempt, result_of
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.part_folder import NO_LINES, PartFolder
+from pixel_gather.tables.read_forecast import ReadForecast
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_plan import TablePlan
 from pixel_gather.tables.table_receipt import TABLE_KEY, digest_of_path, side_path

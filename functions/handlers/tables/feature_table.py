@@ -24,7 +24,7 @@ from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst

@@ -23,9 +23,9 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.atomic_write import errors_of_writing
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.io.store.alone_at import alone_at
+from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
@@ -295,7 +295,7 @@ async def make_table(
     if given is None or (to is not None and append_to is not None):
         raise RequestError("give the table to write, or the one to append to", field="to")
     path = _checked_path(given, field="append_to" if to is None else "to")
-    with alone_at(path):
+    with file_lock(path):
         is_there = side_path(path, "images").exists()
         base = BaseTable.open_(path) if append_to is not None and is_there else None
         return await _made_table(kind, request, path, base, settings or Settings(), on_progress)

@@ -15,7 +15,7 @@ from pixel_gather.io.geotiff.packed_header import MAX_PACKED_NBYTES, peek
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.object_store import Objects, Store
-from pixel_gather.io.store.opened_file import (
+from pixel_gather.io.store.open_list_file import (
     PARQUET_MAGIC,
     Check,
     no_deadline,

@@ -22,7 +22,6 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.stores import ControlStore
 from pixel_gather.tables.features import Features
-from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measure_each
 from pixel_gather.tables.map_tasks import (
     LOST,
@@ -40,6 +39,7 @@ from pixel_gather.tables.map_tasks import (
     task_scenes,
 )
 from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
+from pixel_gather.tables.read_forecast import ReadForecast
 
 
 class TaskImage(msgspec.Struct, array_like=True, frozen=True):

@@ -14,7 +14,7 @@ from pixel_gather.core.estimate.pricing import (
     USD_PER_PUT,
     USD_PER_TRANSITION,
 )
-from pixel_gather.tables.forecast import GB_OF_ONE_VCPU, ReadForecast
+from pixel_gather.tables.read_forecast import GB_OF_ONE_VCPU, ReadForecast
 
 _USUAL_TASK_S: Final = 10.0
 """Time of a task, if there are enough workers. A shorter task would be mostly the worker's start."""

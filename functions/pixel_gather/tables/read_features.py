@@ -20,7 +20,7 @@ from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import parse_time
 from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
-from pixel_gather.io.store.opened_file import PARQUET_MAGIC, no_deadline, parquet_errors
+from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, no_deadline, parquet_errors
 from pixel_gather.tables.features import (
     LONLAT,
     NO_TIME,

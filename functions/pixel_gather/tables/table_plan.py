@@ -8,9 +8,9 @@ from msgspec import Struct
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.estimate.assumptions import DECODING
 from pixel_gather.core.model.source import Cost
-from pixel_gather.tables.forecast import ReadForecast
 from pixel_gather.tables.image_work import ImageWork, WantedImage
 from pixel_gather.tables.open_scene import ImagePlan
+from pixel_gather.tables.read_forecast import ReadForecast
 
 _SAMPLES: Final = 8
 """Images that a plan opens."""

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from msgspec import Struct
 
-from pixel_gather.core.results import published
+from pixel_gather.core.results import published_runs
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.in_flight import in_flight_at_start
@@ -92,7 +92,7 @@ def _draw_part(
     shown = [group.times_s[part] * unit.per_one for group in groups]
     marks = [
         getattr(run, f"{part}_ms").median / 1000 * unit.per_one
-        for run in published.PUBLISHED
+        for run in published_runs.PUBLISHED
         if with_published
     ]
     span = span_around([span_of(times) for times in shown], marks)
@@ -107,7 +107,7 @@ def _draw_part(
         told = f"{group.name}: mean {plain_number(mean)} {unit.name}"
         ax.axvline(min(mean, span.top), linewidth=1.8, label=told, **line)
     dashes: Any = ((0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
-    for run, median, dash in zip(published.PUBLISHED, marks, dashes, strict=False):
+    for run, median, dash in zip(published_runs.PUBLISHED, marks, dashes, strict=False):
         told = f"{run.name}: median {plain_number(median)} {unit.name}"
         ax.axvline(median, color=theme.published, linewidth=1.4, label=told, linestyle=dash)
     ax.set_xlim(span.low, span.top)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from msgspec import Struct
 
-from pixel_gather.core.results import published
+from pixel_gather.core.results import published_runs
 from pixel_gather.core.results.run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
@@ -58,7 +58,7 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
     for run, colour, line in zip(chosen, theme.series, LINES, strict=False):
         _draw_curve(ax, run, most=_MOST_POINTS, colour=colour, line=line)
         levels.append(_level(run.name, run.typical_per_s, colour, line))
-    for of_2018 in published.PUBLISHED if with_published else ():
+    for of_2018 in published_runs.PUBLISHED if with_published else ():
         levels.append(_level(of_2018.name, of_2018.sources_per_s, theme.published, (0, (5, 4))))
         ax.axhline(of_2018.sources_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
     curves = [float(np.percentile(run.timings.throughput_per_s, _TOP_PERCENTILE)) for run in shown]

@@ -26,7 +26,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.in_process.places import href_here
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.store.object_store import Objects, split_href
-from pixel_gather.io.store.opened_file import open_list_file
+from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment

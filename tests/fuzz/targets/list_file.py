@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.lists.source_list import _sources_of_records
-from pixel_gather.io.store.opened_file import _gunzip
+from pixel_gather.io.store.open_list_file import _gunzip
 
 __all__ = ["fuzz_one", "mutated", "seeds"]
 

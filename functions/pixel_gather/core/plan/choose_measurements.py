@@ -16,7 +16,7 @@ from pixel_gather.core.plan.cube_plan import (
     Measurement,
     StoredValues,
 )
-from pixel_gather.core.plan.draft import Draft
+from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.ports import SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start

@@ -15,7 +15,7 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.choose_layout import Layout, tile_layout
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
-    from pixel_gather.core.plan.draft import Draft
+    from pixel_gather.core.plan.slot_draft import Draft
     from pixel_gather.core.request.request import GatherRequest
 
 _FIELD: Final = "output.codec"

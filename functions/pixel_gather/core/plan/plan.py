@@ -39,7 +39,6 @@ from pixel_gather.core.plan.cube_plan import (
     Reduction,
     SourceSlot,
 )
-from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits, shared_fields
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
@@ -62,6 +61,7 @@ from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
 from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 from pixel_gather.core.plan.sample_headers import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.sample_warnings import warnings_of_degrees
+from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.plan.warning_kinds import gravest_first
 from pixel_gather.core.ports import SourceAccess, SourceTable
 

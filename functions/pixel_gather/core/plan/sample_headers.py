@@ -23,7 +23,6 @@ from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.choose_overview import are_classes, open_level
 from pixel_gather.core.plan.common_grid import CommonGrid, seen_on_grid, step_to
 from pixel_gather.core.plan.cube_plan import SourceSlot
-from pixel_gather.core.plan.draft import Draft
 from pixel_gather.core.plan.locate_window import Grid, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
 from pixel_gather.core.plan.plan_workload import nbytes_to_read
@@ -35,6 +34,7 @@ from pixel_gather.core.plan.sample_warnings import (
     warnings_of_unfit,
     warnings_of_warps,
 )
+from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.plan.warped_grid import Warp, lay_warp, seen_on
 from pixel_gather.core.ports import OpenedSource, Projector, SourceReader, SourceTable
 

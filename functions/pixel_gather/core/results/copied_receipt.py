@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pixel_gather.core.results.member import Member
+from pixel_gather.core.results.join_member import Member
 from pixel_gather.core.results.receipt import FORMAT, Receipt, ReceiptFile, digest_of_rows, running_versions
 
 JOINED: Final = "joined"

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixel_gather.core.results import published
-from pixel_gather.core.results.published import PublishedRun, PublishedSpread
+from pixel_gather.core.results import published_runs
+from pixel_gather.core.results.published_runs import PublishedRun, PublishedSpread
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Spread, TimingSummary
 
@@ -96,16 +96,16 @@ def column_of_run(run: Run) -> RunColumn:
 
 def column_of_published(run: PublishedRun) -> RunColumn:
     """Return the column of one configuration of the report of 2018."""
-    median, least, most = published.NBYTES_PER_SOURCE
+    median, least, most = published_runs.NBYTES_PER_SOURCE
     return RunColumn(
         name=run.name,
         engine="rasterio",
-        shape=published.SHAPE,
-        dtype=published.DTYPE,
+        shape=published_runs.SHAPE,
+        dtype=published_runs.DTYPE,
         concurrency=run.n_threads,
-        n_read=published.N_SOURCES,
-        n_sources=published.N_SOURCES,
-        data_nbytes=published.DATA_NBYTES,
+        n_read=published_runs.N_SOURCES,
+        n_sources=published_runs.N_SOURCES,
+        data_nbytes=published_runs.DATA_NBYTES,
         bytes_per_source=Spread(median=median, min=least, max=most),
         total_s=_in_seconds(run.total_ms),
         open_s=_in_seconds(run.open_ms),
@@ -115,14 +115,14 @@ def column_of_published(run: PublishedRun) -> RunColumn:
         wall_s=run.wall_s,
         typical_per_s=run.sources_per_s,
         mib_per_s=run.mib_per_s,
-        machine=published.MACHINE,
-        conditions=published.CONDITIONS,
+        machine=published_runs.MACHINE,
+        conditions=published_runs.CONDITIONS,
     )
 
 
 def run_columns(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
     """Return one column per run, followed by the published ones if wanted."""
-    reference = published.PUBLISHED if with_published else ()
+    reference = published_runs.PUBLISHED if with_published else ()
     return (*map(column_of_run, runs), *map(column_of_published, reference))
 
 

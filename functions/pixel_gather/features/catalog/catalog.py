@@ -47,7 +47,7 @@ from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.json_http import JsonClient
 from pixel_gather.io.store.object_store import Objects, Store, folder_and_key, open_place
-from pixel_gather.io.store.opened_file import STDIN, open_list_file
+from pixel_gather.io.store.open_list_file import STDIN, open_list_file
 from pixel_gather.io.store.store_error_status import said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
 

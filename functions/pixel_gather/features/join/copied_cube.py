@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError
 from pixel_gather.core.errors import NOT_OF_A_CUBE, ArrayExistsError, RequestError
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.results.copied_receipt import JOINED, copied_receipt, pixels_of
-from pixel_gather.core.results.member import PRESENCE, Member, difference
+from pixel_gather.core.results.join_member import PRESENCE, Member, difference
 from pixel_gather.core.results.receipt import Receipt, ReceiptFile
 from pixel_gather.core.results.row_coordinates import CHUNK_ROWS, Values
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY

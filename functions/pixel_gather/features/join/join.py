@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.results.member import OF_PIXELS, PRESENCE, Member
+from pixel_gather.core.results.join_member import OF_PIXELS, PRESENCE, Member
 from pixel_gather.core.results.presence import Presence
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts

@@ -7,7 +7,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER
-from pixel_gather.core.results.member import PRESENCE, Member
+from pixel_gather.core.results.join_member import PRESENCE, Member
 from pixel_gather.core.results.row_coordinates import (
     NO_BOOLEAN,
     NO_TIME,

@@ -12,7 +12,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.results.member import PRESENCE, Member
+from pixel_gather.core.results.join_member import PRESENCE, Member
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.join_rows import (

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.member import Member
+from pixel_gather.core.results.join_member import Member
 from pixel_gather.core.results.row_coordinates import Values, gap_attributes, missing_in
 from pixel_gather.features.join.join_rows import holds_large
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, pixel_centres

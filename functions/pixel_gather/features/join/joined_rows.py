@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.results.member import PRESENCE
+from pixel_gather.core.results.join_member import PRESENCE
 from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from pixel_gather.core.results.member import Member
+from pixel_gather.core.results.join_member import Member
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~+=,@-]+")
 

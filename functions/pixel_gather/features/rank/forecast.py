@@ -7,7 +7,7 @@ from typing import Final
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost
 from pixel_gather.features.rank.choose_reads import RankedScene, WantedRead
-from pixel_gather.tables.forecast import ReadForecast
+from pixel_gather.tables.read_forecast import ReadForecast
 from pixel_gather.tables.table_limits import TableLimits
 
 _CPU_PER_SCENE_S: Final = 9e-3

@@ -5,7 +5,12 @@ from typing import Final
 
 import numpy as np
 
-from pixel_gather.core.results import published
+from pixel_gather.core.results.published_runs import (
+    BEST,
+    LINEAR_UP_TO_THREADS,
+    MOST_EFFICIENT_THREADS,
+    ONE_THREAD,
+)
 from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.in_flight import cut_into_slices
@@ -34,7 +39,7 @@ def state_findings(runs: Sequence[Run], *, with_published: bool = False) -> tupl
     said: list[str] = []
     if shown:
         best = best_run(shown)
-        said += _say_of_one_run(best, "" if len(shown) == 1 else f" ({best.name})")
+        said += _say_of_one_run(best, "" if len(shown) == 1 else f" ({BEST.name})")
         for name, its_runs in group_by_series(shown).items():
             said += _say_of_series(name, its_runs)
     if len(shown) == 1:
@@ -148,10 +153,9 @@ def _rate(per_s: float) -> str:
 
 _OF_2018: Final = (
     (
-        f"In 2018, opening took {published.ONE_THREAD.open_share:.1%} with 1 thread and "
-        f"{published.BEST.open_share:.1%} with {published.BEST.n_threads}. Throughput rose almost linearly "
-        f"up to about {published.LINEAR_UP_TO_THREADS} threads. Then it flattened, with "
-        f"{published.BEST.sources_per_s} sources/s at {published.BEST.n_threads}. Efficiency was best at "
-        f"{published.MOST_EFFICIENT_THREADS} threads."
+        f"In 2018, opening took {ONE_THREAD.open_share:.1%} with 1 thread and "
+        f"{BEST.open_share:.1%} with {BEST.n_threads}. Throughput rose almost linearly up to about "
+        f"{LINEAR_UP_TO_THREADS} threads. Then it flattened, with {BEST.sources_per_s} "
+        f"sources/s at {BEST.n_threads}. Efficiency was best at {MOST_EFFICIENT_THREADS} threads."
     ),
 )

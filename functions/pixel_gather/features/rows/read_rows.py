@@ -11,7 +11,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import NOT_OF_A_CUBE, RequestError, StoreError, why_no_cube
 from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.results.copied_receipt import JOINED
-from pixel_gather.core.results.member import PRESENCE
+from pixel_gather.core.results.join_member import PRESENCE
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import Mask, NumberedTexts, number_texts
 from pixel_gather.core.stores import ROOT_KEY

@@ -11,7 +11,7 @@ from pixel_gather.in_process.places import show_place
 from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import no_deadline, open_list_file
+from pixel_gather.io.store.open_list_file import no_deadline, open_list_file
 from pixel_gather.tables.table_receipt import digest_of_images, file_digest, read_receipt
 
 _BATCH = 65_536

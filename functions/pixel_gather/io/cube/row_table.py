@@ -29,7 +29,7 @@ from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.opened_file import no_deadline
+from pixel_gather.io.store.open_list_file import no_deadline
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch

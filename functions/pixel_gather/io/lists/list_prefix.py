@@ -27,7 +27,7 @@ from pixel_gather.core.request.href_policy import (
     checked_href,
 )
 from pixel_gather.io.store.object_store import Store, open_store, split_href
-from pixel_gather.io.store.opened_file import Check, no_deadline
+from pixel_gather.io.store.open_list_file import Check, no_deadline
 from pixel_gather.io.store.store_error_status import classify_store_error
 from pixel_gather.io.store.store_settings import StoreSettings
 

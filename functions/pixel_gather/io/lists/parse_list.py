@@ -24,7 +24,7 @@ from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import check_names, format_time
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
-from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
 
 type Record = tuple[int, Mapping[str, object]]
 """Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""

@@ -21,7 +21,7 @@ from pixel_gather.io.lists.list_columns import MEANINGFUL, Scalar, check_name, c
 from pixel_gather.io.lists.list_prefix import list_prefix
 from pixel_gather.io.lists.parse_list import Record, Records, read_records, table_records
 from pixel_gather.io.store.object_store import Objects, Store, open_store
-from pixel_gather.io.store.opened_file import GIVE_A_FOLDER, STDIN, Check, no_deadline, open_list_file
+from pixel_gather.io.store.open_list_file import GIVE_A_FOLDER, STDIN, Check, no_deadline, open_list_file
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _ROWS: Final = "sources.rows"

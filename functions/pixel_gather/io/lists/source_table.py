@@ -28,7 +28,7 @@ from pixel_gather.io.lists.column_types import ColumnTypes, to_dtype
 from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names, note_of_words
 from pixel_gather.io.lists.list_columns import N_MAX_COLUMNS, Scalar
 from pixel_gather.io.lists.source_list import SourceList
-from pixel_gather.io.store.opened_file import Check, no_deadline
+from pixel_gather.io.store.open_list_file import Check, no_deadline
 
 _S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000

@@ -19,7 +19,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.io.child_channel import PAIR, Channel, Kind
 from pixel_gather.io.limit_child import clean_environment
-from pixel_gather.io.store.opened_file import Check, no_deadline
+from pixel_gather.io.store.open_list_file import Check, no_deadline
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, RecordBatchReader, Schema

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check
+from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check
 
 LARGEST_UNPACKED_NBYTES: Final = 256 << 20
 """Limit for the pages that are unpacked at one time: one page and one dictionary of every column."""

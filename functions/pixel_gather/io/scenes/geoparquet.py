@@ -31,7 +31,7 @@ from pixel_gather.io.scenes.item_types import (
 )
 from pixel_gather.io.scenes.parse_footprints import parse_shapes
 from pixel_gather.io.scenes.spooled_items import SpooledItems
-from pixel_gather.io.store.opened_file import no_deadline, parquet_errors
+from pixel_gather.io.store.open_list_file import no_deadline, parquet_errors
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema

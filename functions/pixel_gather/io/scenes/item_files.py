@@ -14,7 +14,7 @@ from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
+from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
 
 LARGEST_JSON_NBYTES: Final = 128 << 20
 MOST_JSON_VALUES: Final = 6_000_000

@@ -32,7 +32,7 @@ from pixel_gather.io.lists.source_list import SourceList
 from pixel_gather.io.scenes.found_scenes import FoundScenes, Item
 from pixel_gather.io.scenes.search_for_request import SceneSearcher, Searched
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.opened_file import Check, no_deadline
+from pixel_gather.io.store.open_list_file import Check, no_deadline
 
 LONLAT: Final = "EPSG:4326"
 

@@ -30,7 +30,7 @@ from pixel_gather.io.store.object_store import (
     open_to_read,
     split_href,
 )
-from pixel_gather.io.store.opened_file import Check, open_list_file
+from pixel_gather.io.store.open_list_file import Check, open_list_file
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20

@@ -15,7 +15,7 @@ except ImportError:  # not made for Windows
 
 
 @contextmanager
-def alone_at(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold a lock file beside a file.
 
     Some network file systems know no locks, and Windows has none of this kind; there it changes nothing.
