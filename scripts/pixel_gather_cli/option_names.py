@@ -68,11 +68,10 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
                 raise
             raise RequestError(error.message, field=", ".join(names), also_wrong=also_wrong) from error
         except BudgetError as error:
-            limit, _, said = str(error).partition(": ")
-            names = _names_of_limit(limit, values)
+            names = _names_of_limit(error.field, values)
             if not names:
                 raise
-            raise BudgetError(f"{names[0]}: {said}") from error
+            raise BudgetError(error.message, field=names[0]) from error
 
     return run  # type: ignore[return-value] # it takes the same
 

@@ -318,9 +318,10 @@ def test_ranking_over_a_limit_is_refused_after_its_first_scene(
     folder: Path, limits: dict[str, float], words: str
 ) -> None:
     """The forecast of the other scenes decides."""
-    with pytest.raises(BudgetError, match=words):
+    with pytest.raises(BudgetError, match=words) as caught:
         rank(folder / "list.csv", by="red", limits=limits)
 
+    assert caught.value.field == f"limits.{next(iter(limits))}"
     assert rank(
         folder / "list.csv", by="red", precision="coarse", limits={"usd": 1.0, "seconds": 60.0}
     ).rows()

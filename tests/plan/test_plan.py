@@ -429,8 +429,10 @@ def test_plan_cube_refuses_bands_of_several_sizes() -> None:
 )
 def test_plan_cube_refuses_what_is_over_a_limit(limits: dict[str, Any], says: str) -> None:
     """The error names the limit, what the plan takes, and what to do."""
-    with pytest.raises(BudgetError, match=says):
+    with pytest.raises(BudgetError, match=says) as caught:
         planned(reader_of(a=A), hrefs("a", "a", "a"), limits=limits)
+
+    assert caught.value.field == f"limits.{next(iter(limits))}"
 
 
 def test_plan_cube_prices_whole_tiles() -> None:

@@ -215,8 +215,9 @@ def _limit_sources(sources: Iterator[Source], *, most: int | None) -> Iterator[S
     for n, source in enumerate(sources, start=1):
         if most is not None and n > most:
             raise BudgetError(
-                f"limits.files: the list names more than {most:,} files, which is the limit. Ask for less, "
-                "or raise the limit. On AWS the lower limit holds: the request's or the deployment's"
+                f"the list names more than {most:,} files, which is the limit. Ask for less, or raise the "
+                "limit. On AWS the lower limit holds: the request's or the deployment's",
+                field="limits.files",
             )
         yield source
 

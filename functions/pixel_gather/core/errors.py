@@ -141,6 +141,17 @@ class BudgetError(GatherError):
 
     code = "budget_error"
 
+    def __init__(self, message: str, *, field: str = "") -> None:
+        """Say what is exceeded.
+
+        Args:
+            message: One sentence that says what to do.
+            field: The limit, as a dotted field of the request; empty if no field holds it.
+        """
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
 
 class HaltedError(BudgetError):
     """The deployment is halted, and begins nothing. The request itself is right."""

@@ -44,11 +44,11 @@ class TableLimits(Struct, frozen=True, kw_only=True):
         """
         if self.seconds is not None and seconds > self.seconds:
             raise BudgetError(
-                f"limits.seconds: {what} would take about {seconds:,.1f} s, over the limit of "
-                f"{self.seconds:g} s: {instead}"
+                f"{what} would take about {seconds:,.1f} s, over the limit of {self.seconds:g} s: {instead}",
+                field="limits.seconds",
             )
         if self.usd is not None and usd > self.usd:
             raise BudgetError(
-                f"limits.usd: {what} would cost about {dollars(usd)}, over the limit of {dollars(self.usd)}: "
-                f"{instead}"
+                f"{what} would cost about {dollars(usd)}, over the limit of {dollars(self.usd)}: {instead}",
+                field="limits.usd",
             )

@@ -465,11 +465,11 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
     width, height = max((draft.largest for draft in drafts), key=math.prod)
     times, most = window.n_pixels / (width * height), limits.times_source or _MOST_TIMES_SOURCE
     if window.n_pixels > _LARGE_WINDOW and times > most:
-        field = "window" if limits.times_source is None else "limits.times_source"
         raise BudgetError(
-            f"{field}: the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
+            f"the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
             f"times as large as the largest source that was looked at ({width:,} x {height:,}). The limit is "
-            f"{most:g} times. Ask for a smaller window, or raise the limit, times_source (--times-source)"
+            f"{most:g} times. Ask for a smaller window, or raise the limit, times_source (--times-source)",
+            field="window" if limits.times_source is None else "limits.times_source",
         )
 
 

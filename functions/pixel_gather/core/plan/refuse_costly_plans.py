@@ -34,9 +34,9 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
     for name, limit, planned, form in checks:
         if limit is not None and planned > limit:
             raise BudgetError(
-                f"limits.{name}: the plan takes {form(planned)}, the limit is {form(limit)}. "
-                "Ask for less, or raise the limit. On AWS the lower limit holds: "
-                "the request's or the deployment's"
+                f"the plan takes {form(planned)}, the limit is {form(limit)}. Ask for less, or raise the "
+                "limit. On AWS the lower limit holds: the request's or the deployment's",
+                field=f"limits.{name}",
             )
 
 
@@ -63,6 +63,7 @@ def check_transfer(
         nbytes[far.region] += work.nbytes_by_bucket.get(bucket, 0) if far.is_charged else 0
     ((region, _),) = nbytes.most_common(1)
     raise BudgetError(
-        f"limits.transfer_usd: {dollars(usd)} would be paid for transfer to {workers.region}, the limit is "
-        f"{dollars(limit_usd)}. Deploy in {region}, where most of these files lie, or raise the limit"
+        f"{dollars(usd)} would be paid for transfer to {workers.region}, the limit is {dollars(limit_usd)}. "
+        f"Deploy in {region}, where most of these files lie, or raise the limit",
+        field="limits.transfer_usd",
     )
