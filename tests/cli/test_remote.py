@@ -827,7 +827,7 @@ class Refusal:
     line: str
 
 
-def problem(code: str, status: int, detail: str, **more: str) -> Reply:
+def problem(code: str, status: int, detail: str, **more: Any) -> Reply:
     """Return a problem detail."""
     return Reply({"type": f"urn:pixel-gather:problem:{code}", "title": "T", "detail": detail} | more, status)
 
@@ -836,10 +836,9 @@ REFUSALS = (
     Refusal("not found", problem("gather_not_found", 404, "there is no gather x"), "there is no gather x"),
     Refusal(
         "field",
-        problem("request_error", 400, "window: is needed", field="window"),
+        problem("request_error", 400, "window: is needed", field="window", reason="is needed"),
         "window: is needed",
     ),
-    Refusal("field once", problem("request_error", 400, "is needed", field="window"), "window: is needed"),
     Refusal("redrive", problem("not_redrivable", 409, "it still runs"), "it still runs"),
     Refusal("unknown code", problem("new_code", 418, "tea only"), "tea only"),
     Refusal("busy", problem("throttled", 429, "slowly"), "too many requests to the API: slowly"),
@@ -880,6 +879,39 @@ def test_a_refusal_is_one_line(case: Refusal, api: FakeApi, capsys: pytest.Captu
     assert printed.err.startswith("pixel-gather: ")
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("refused", "line"),
+    [
+        (
+            problem(
+                "request_error",
+                422,
+                "area.bbox: is needed. Also wrong: scenes.datetime (is needed)",
+                field="area.bbox",
+                reason="is needed",
+                is_missing=True,
+                also_wrong={"scenes.datetime": "is needed"},
+            ),
+            "--bbox: is needed. Also wrong: --datetime (is needed)",
+        ),
+        (
+            problem("budget_error", 422, "limits.usd: too dear", field="limits.usd", reason="too dear"),
+            "--max-usd: too dear",
+        ),
+        (problem("budget_error", 422, "too: many scenes"), "too: many scenes"),
+    ],
+    ids=["missing", "limit", "no field"],
+)
+def test_a_deployments_refusal_names_the_options(
+    refused: Reply, line: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the same line as that of the command on this machine."""
+    api.on("POST /v1/rankings", refused)
+
+    assert run("rank", "s3://scenes/a.txt", "--by", "b1", "--max-usd", "2", "--deployed") == 2
+    assert capsys.readouterr().err == f"pixel-gather: {line}\n"
 
 
 def test_no_credentials_is_one_line(

@@ -240,6 +240,7 @@ REFUSED = (
     Refused("text", '"gather"', 422, "request", "must be an object"),
     Refused("unknown-field", REQUEST | {"colour": 1}, 422, "colour", "no such field"),
     Refused("no-window", {"sources": ["s3://sources/a.tif"]}, 422, "window", "needed"),
+    Refused("two", REQUEST | {"colour": 1, "flavour": 2}, 422, "colour", "Also wrong: flavour"),
     Refused(
         "bucket", REQUEST | {"sources": ["s3://sources/a", "s3://other/b"]}, 422, "sources.hrefs.1", "other"
     ),
@@ -289,6 +290,9 @@ def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
     assert case.says in problem["detail"]
     assert problem["type"].startswith("urn:pixel-gather:problem:")
     assert _is_a("Problem", problem)
+    if case.field is not None:
+        assert problem["detail"].startswith(f"{case.field}: {problem['reason']}")
+        assert problem["is_missing"] == (case.id == "no-window")
     assert submit.executions.calls == []
 
 
@@ -636,6 +640,7 @@ def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
 
     assert code == 422
     assert problem["type"] == "urn:pixel-gather:problem:budget_error"
+    assert problem["field"] == "limits.files"
     assert "7 files" in problem["detail"]
 
 

@@ -39,7 +39,16 @@ class Problem(TypedDict, total=False):
     status: int
     detail: Required[str]
     field: str
-    """What is wrong in the request."""
+    """What is wrong in the request, or the limit that it is over."""
+
+    reason: str
+    """What is wrong with that field alone, without its name."""
+
+    is_missing: bool
+    """Whether nothing was given for that field, and something is needed."""
+
+    also_wrong: dict[str, str]
+    """What is wrong with other fields, by their names; an empty text where that is not said."""
 
 
 class Failure(TypedDict):

@@ -118,8 +118,10 @@ def _problem(error: Exception, kind: ProblemKind, *, request_id: str) -> Respons
         "status": kind.status.value,
         "detail": detail,
     }
+    if isinstance(error, RequestError | BudgetError) and error.field:
+        body |= {"field": error.field, "reason": error.message}
     if isinstance(error, RequestError):
-        body["field"] = error.field
+        body |= {"is_missing": error.is_missing, "also_wrong": error.also_wrong}
     headers = {}
     if isinstance(error, ThrottledError):
         headers["Retry-After"] = f"{error.retry_after_s or _RETRY_AFTER_S:.0f}"

@@ -12,6 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
 from pixel_gather.core.errors import (
+    BudgetError,
     DeniedError,
     DeploymentError,
     GatherError,
@@ -228,10 +229,28 @@ def _refusal(
     if status == 429 or (status, code) == _NOT_STARTED:  # noqa: PLR2004 # too many requests, RFC 6585
         return ThrottledError(f"too many requests to the API: {said}", retry_after_s=_seconds(headers))
     if code == RequestError.code:
-        field = str(document.get("field") or "request")
-        return RequestError(said.removeprefix(f"{field}: "), field=field)
+        return _request_error(document, said)
+    if code == BudgetError.code:
+        return BudgetError(_text(document, "reason") or said, field=_text(document, "field"))
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or DeploymentError
     return kind(said if document.get("detail") else f"the API refused ({status}): {said}")
+
+
+def _request_error(document: Mapping[str, Any], said: str) -> RequestError:
+    """Return the error that the deployment has refused a request with. API Gateway itself names no field."""
+    also_wrong = document.get("also_wrong")
+    return RequestError(
+        _text(document, "reason") or said,
+        field=_text(document, "field") or "request",
+        also_wrong={_one_line(name): _text(also_wrong, name) for name in also_wrong}
+        if isinstance(also_wrong, Mapping)
+        else None,
+        is_missing=document.get("is_missing") is True,
+    )
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    return _one_line(str(document.get(name, "")))
 
 
 def _one_line(text: str) -> str:
