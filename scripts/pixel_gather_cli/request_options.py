@@ -13,6 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.core.request.wrong_values import LISTS
+from pixel_gather.in_process.places import check_parquet_name
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -543,7 +544,7 @@ def in_home[Text: str | None](place: Text) -> Text:
 
 
 def check_folders(**files: str | None) -> None:
-    """Refuse a file that is to be written where no folder is.
+    """Refuse a file that is to be written where no folder is, or a Parquet file with a name of another kind.
 
     The files come by the names of their options.
 
@@ -551,8 +552,12 @@ def check_folders(**files: str | None) -> None:
         RequestError: It names the option.
     """
     for option, file in files.items():
-        if file is not None and not (folder := Path(in_home(file)).parent).is_dir():
+        if file is None:
+            continue
+        if not (folder := Path(in_home(file)).parent).is_dir():
             raise RequestError(f"there is no folder {folder}", field=f"--{option}")
+        if option == "parquet":
+            check_parquet_name(file, what="the table", field="--parquet")
 
 
 def read_geojson(file: str) -> Any:

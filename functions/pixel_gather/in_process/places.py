@@ -52,12 +52,21 @@ def check_place(to: str | os.PathLike[str], *, field: str = "to", is_read: bool 
 
 
 def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
-    """Return the href of a Parquet file that is written. The error for another suffix says what it is."""
+    """Return the href of a Parquet file that is written; see `check_parquet_name`."""
     place = check_place(to)
-    name = PurePosixPath(place)
-    if name.suffix.lower() in _OTHER_SUFFIXES:
-        raise RequestError(f"{what} is a Parquet file; write {name.stem}.parquet", field="to")
+    check_parquet_name(place, what=what, field="to")
     return place
+
+
+def check_parquet_name(file: str, *, what: str, field: str) -> None:
+    """Refuse a name for a Parquet file that says that it is of another kind.
+
+    Raises:
+        RequestError: It says what is written, and a name for it.
+    """
+    name = PurePosixPath(file)
+    if name.suffix.lower() in _OTHER_SUFFIXES:
+        raise RequestError(f"{what} is a Parquet file; write {name.stem}.parquet", field=field)
 
 
 def href_here(place: str | os.PathLike[str], field: str) -> str:

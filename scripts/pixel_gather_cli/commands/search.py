@@ -17,6 +17,7 @@ from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
 from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
+from pixel_gather.in_process.places import check_parquet_name
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
@@ -89,8 +90,7 @@ def search_command(**options: Any) -> int:
     given = {name: options.pop(name) for name in names}
     assets = _names(given["assets"])
     format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
-    if (format_ == "parquet") != (given["to"] is not None):
-        raise RequestError("--format parquet and --to go together", field="--to")
+    _check_to(given["to"], format_)
     stores = stores_of(options)
     found = found_scenes(
         search_of(options),
@@ -123,6 +123,13 @@ def search_command(**options: Any) -> int:
         for line in _lines(found, format_, assets, given["address"]):
             click.echo(line, nl=False)
     return 1 if unlisted or found.n_skipped else 0
+
+
+def _check_to(to: str | None, format_: str) -> None:
+    if (format_ == "parquet") != (to is not None):
+        raise RequestError("--format parquet and --to go together", field="--to")
+    if to is not None:
+        check_parquet_name(to, what="the list of scenes", field="--to")
 
 
 def _names(text: str | None) -> tuple[str, ...]:
