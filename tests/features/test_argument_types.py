@@ -224,6 +224,9 @@ def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:
 
     with pytest.raises(RequestError, match="columns: there is no column nir; there are id, time, "):
         open_table(table, columns=["id", "nir"])
-    with pytest.raises(RequestError, match="ids: the ids of this table are of type int64; write such ids"):
-        open_table(table, ids=["a"])
+    for wrong in ("a", "1", b"a", True, 1.5, 2**70, float("nan"), object(), [1], np.datetime64("2020")):
+        with pytest.raises(
+            RequestError, match="ids: the ids of this table are of type int64; write such ids"
+        ):
+            open_table(table, ids=[1, wrong])
     assert len(open_table(table, ids=np.array([1]).tolist(), columns=("id",))) == len(HREFS)

@@ -46,12 +46,12 @@ def open_table(
         MissingExtraError: pandas or pyarrow is not installed.
     """
     check_extra("tables", "tables in Python")
+    import pyarrow.compute as pc  # noqa: PLC0415 # seldom installed
     import pyarrow.parquet as pq  # noqa: PLC0415 # seldom installed
 
     path = table_path(table)
     if not path.is_file():
         raise StoreError(f"{path}: no table is there; name the file that was given as --to")
-    filters = None if ids is None else [("id", "in", list(ids))]
     wanted = None if columns is None else list(columns)
     with _blame_file(path):
         there = pq.read_schema(path)
@@ -60,13 +60,8 @@ def open_table(
         raise RequestError(
             f"there is no column {min(unknown)}; there are {', '.join(there.names)}", field="columns"
         )
-    try:
-        found = pq.read_table(path, columns=wanted, filters=filters)
-    except TypeError as error:  # pyarrow's is one
-        kind = there.field("id").type
-        raise RequestError(
-            f"the ids of this table are of type {kind}; write such ids", field="ids"
-        ) from error
+    filters = None if ids is None else pc.field("id").isin(_as_ids(ids, there.field("id").type))
+    found = pq.read_table(path, columns=wanted, filters=filters)
     if features:
         own = _features_of(path)
         kept = [
@@ -76,6 +71,20 @@ def open_table(
             [("id", "ascending"), ("time", "ascending")]
         )
     return found if arrow else found.to_pandas()
+
+
+def _as_ids(ids: Sequence[object], kind: Any) -> Any:
+    """Return ids as an Arrow array of the type that they have in the table."""
+    import pyarrow as pa  # noqa: PLC0415 # seldom installed
+
+    values = list(ids)
+    try:
+        pa.array(values).cast(kind)  # it refuses 1.5 for int64, of which the next line makes 1
+        return pa.array(values, type=kind)
+    except (TypeError, ValueError, NotImplementedError, OverflowError) as error:  # also pyarrow's
+        raise RequestError(
+            f"the ids of this table are of type {kind}; write such ids", field="ids"
+        ) from error
 
 
 @check_arguments
