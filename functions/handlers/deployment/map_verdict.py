@@ -19,7 +19,7 @@ _LATE_S: Final = 840
 
 async def find_complete(deployment: Deployment, name: str) -> dict[str, Any] | None:
     """Return the verdict on a table that is complete, or None."""
-    found = await deployment.find_result(name)
+    found = await deployment.find_result(name, type=dict[str, Any])
     return None if found is None else {"verdict": "complete", "result": found[0]}
 
 

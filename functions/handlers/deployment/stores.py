@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
+from msgspec import Struct
+
 from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.estimate.assumptions import use_measured
@@ -24,6 +26,10 @@ _LONGEST_JITTER_S: Final = 2.0
 
 _PACE: Final = "pace/"
 """Where the control bucket has the ledgers of hosts, and the register of the gathers that run."""
+
+
+class _RankingResult(Struct, frozen=True):
+    table: str
 
 
 class Deployment:
@@ -114,8 +120,8 @@ class Deployment:
         """Return the store of a table's control files."""
         return ObjectControlStore(self._control, f"tables/{name}/", may_list=may_list)
 
-    async def find_result(self, name: str) -> tuple[dict[str, Any], str] | None:
-        """Return the result of a table, and its entity tag; None if there is no table of this name.
+    async def find_result[Result](self, name: str, *, type: type[Result]) -> tuple[Result, str] | None:  # noqa: A002
+        """Return what is wanted of a table's result, and its entity tag; None if there is no such table.
 
         Raises:
             StoreError: The result is damaged.
@@ -125,13 +131,17 @@ class Deployment:
         if (found := await self.results.below(name).get_with_etag(RESULT_KEY)) is None:
             return None
         content, etag = found
-        return read_result(content, place=self.settings.table_href(name), type=dict[str, Any]), etag
+        return read_result(content, place=self.settings.table_href(name), type=type), etag
 
     async def ranking_answer(self, name: str) -> bytes | None:
-        """Return the answer of a large ranking, which lies beside its table; None if somebody removed it."""
-        if (found := await self.find_result(name)) is None:
+        """Return the answer of a large ranking, which lies beside its table; None if somebody removed it.
+
+        Raises:
+            StoreError: The result of the ranking is damaged.
+        """
+        if (found := await self.find_result(name, type=_RankingResult)) is None:
             return None
-        table = found[0]["table"].removeprefix(self.settings.table_href(name))
+        table = found[0].table.removeprefix(self.settings.table_href(name))
         return await self.results.get(f"{name}{table.rpartition('/')[0]}/answer.json")
 
     def close(self) -> None:

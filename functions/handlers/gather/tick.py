@@ -25,6 +25,10 @@ _IS_RUNNING: Final = "the gather of an earlier tick is running; the next tick wi
 _IS_OVER: Final = "the search's own time range has ended, or has not begun"
 
 
+class _TableResult(Struct, frozen=True):
+    last: str | None
+
+
 class Ticker(Struct, frozen=True):
     """Starts the gathers of schedules of one deployment."""
 
@@ -78,8 +82,8 @@ class Ticker(Struct, frozen=True):
 
     async def _last_of_table(self, name: str) -> int | None:
         """Return the time of a table's last image; None if there is none."""
-        found = await self.deployment.find_result(name)
-        last = None if found is None else found[0]["last"]
+        found = await self.deployment.find_result(name, type=_TableResult)
+        last = None if found is None else found[0].last
         return None if last is None else parse_period(last).start_us
 
 

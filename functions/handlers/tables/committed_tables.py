@@ -53,7 +53,7 @@ class CommittedTables(Struct, frozen=True):
 
     async def find(self, name: str) -> Committed | None:
         """Return the last version of a table; None if there is none."""
-        found = await self.deployment.find_result(name)
+        found = await self.deployment.find_result(name, type=dict[str, Any])
         return None if found is None else Committed(result=found[0], etag=found[1])
 
     async def check_there(self, result: Mapping[str, Any], *, job: str) -> None:

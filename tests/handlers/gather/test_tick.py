@@ -267,7 +267,7 @@ def test_ticks_of_a_table_start_executions_of_tables(
     assert tick.ticker.tables.state_machine_arn.endswith("-tables")
 
 
-@pytest.mark.parametrize("content", ['{"last": ', "3"])
+@pytest.mark.parametrize("content", ['{"last": ', "3", "{}"])
 def test_a_tick_names_a_table_of_a_damaged_result(tick: ModuleType, s3: Any, content: str) -> None:
     """Nothing is started."""
     schedule = Schedule(name="fields", every="rate(1 day)", request=_ZONES, overlap_days=3)

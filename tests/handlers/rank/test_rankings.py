@@ -150,7 +150,7 @@ def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path:
 
 
 @pytest.mark.long
-def test_same_request_again_is_answered_at_once(service: Service) -> None:
+def test_same_request_again_is_answered_at_once(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     """From kept statistics; where there are none, by the table of the first one. Nothing is started."""
     body = {"sources": SCENES, "by": "b1"}
     _, line = service.ask(body)
@@ -169,6 +169,14 @@ def test_same_request_again_is_answered_at_once(service: Service) -> None:
     assert same(kept["scenes"]) == same(first["scenes"])
     assert table == first
     assert len(service.machine.n_children) == n_rounds
+
+    # Then its result is damaged: it names no table.
+    place = f"out/tables/{service.show(line['id'])[1]['result']['name']}"
+    service.machine.s3.put_object(Bucket="cubes", Key=f"{place}/result.json", Body=b"{}")
+    broken_code, problem = service.show(line["id"])
+
+    assert (broken_code, problem["type"]) == (503, "urn:pixel-gather:problem:store_error")
+    assert f"s3://cubes/{place}: its result.json is damaged" in caplog.text
 
 
 @pytest.mark.long
