@@ -10,6 +10,7 @@ import xarray as xr
 import zarr
 
 from pixel_gather import RequestError, StoreError, export, open_cube
+from support.command_line import run
 from support.viewed_cubes import MISSING, SIDE, gathered_classes, gathered_valley
 
 
@@ -62,6 +63,17 @@ def test_rows_and_measurements_are_chosen(tmp_path: Path) -> None:
         assert found.SCL.chunks is None or found.SCL.chunks[0] == (1, 1, 1)
     array: Any = zarr.open_group(folder, mode="r")["SCL"]
     assert (array.chunks, array.shards) == ((1, SIDE, SIDE), None)
+
+
+def test_the_command_says_that_it_wrote_a_group(
+    valley: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one folder of many objects, and no file."""
+    assert run("export", valley, "--to", tmp_path / "x.zarr", "--measurement", "red") == 0
+
+    printed = capsys.readouterr()
+    assert printed.out == f"{tmp_path / 'x.zarr'}\n"
+    assert printed.err.endswith("1 Zarr group written\n")
 
 
 def test_a_folder_that_is_there_stays(valley: str, tmp_path: Path) -> None:

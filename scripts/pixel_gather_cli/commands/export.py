@@ -99,7 +99,8 @@ def export_command(
         click.echo(json.dumps({"files": [str(file) for file in files]}, indent=2))
     else:
         click.echo("\n".join(map(str, files)))
-        click.echo(f"{counted(len(files), 'file')} written", err=True)
+        what = "Zarr group" if files and files[0].is_dir() else "file"
+        click.echo(f"{counted(len(files), what)} written", err=True)
 
 
 def _check_pictures(to: str, rgb: str | None, *, given: dict[str, Any]) -> None:

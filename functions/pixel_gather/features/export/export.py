@@ -65,7 +65,7 @@ def export(
         stores: How to access S3.
 
     Returns:
-        The files that were written.
+        The files that were written, or the folder of Zarr.
 
     Raises:
         RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format. Or
