@@ -1,6 +1,7 @@
 """Cubes joined on S3, on moto's server, which counts requests."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from pixel_gather import (
     Settings,
     StoreError,
     StoreSettings,
+    gather,
     join,
     joined_versions,
+    make_virtual,
     open_joined,
     presence,
     rows_where,
@@ -27,6 +30,7 @@ from pixel_gather import (
 )
 from pixel_gather.features.join.joined_group import write_groups
 from pixel_gather.features.join.repository import Repository
+from pixel_gather.in_process.places import refuse_within_cube_of_bucket
 from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member
 
@@ -199,6 +203,49 @@ def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: P
         join([place], to=to, stores=stores)
 
         assert open_joined(to, stores=stores).band_1.load().notnull().any()
+
+
+_FILE = min((Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr").glob("heat*.tif"))
+_REQUEST: Mapping[str, Any] = {"sources": [str(_FILE)], "window": {"tile": [0, 0]}}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda to, stores: gather(_REQUEST, to=to, settings=Settings(stores=stores)),
+        lambda to, stores: make_virtual(_REQUEST, to=to, settings=Settings(stores=stores)),
+        lambda to, stores: join(PLACES, to=to, stores=stores),
+        lambda to, stores: join(PLACES, to=to, mode="copy", stores=stores),
+    ],
+    ids=["gather", "virtual", "join", "copy"],
+)
+def test_no_cube_is_written_into_another_one(
+    write: Callable[[str, StoreSettings], Any], s3: CountedS3, stores: StoreSettings
+) -> None:
+    """As on this machine. Each folder above takes one GET. Nothing is written."""
+    s3.asked.clear()
+    for inside in ("new.zarr", "a/b/new.zarr"):
+        with pytest.raises(RequestError, match=rf"^to: {PLACES[0]}/{inside} lies in the cube {PLACES[0]}: "):
+            write(f"{PLACES[0]}/{inside}", stores)
+
+    assert {method for method, _ in s3.asked} == {"GET"}
+
+
+def test_a_folder_that_may_not_be_read_is_no_cube(s3: CountedS3, stores: StoreSettings) -> None:
+    """Who may write below it may do so. A cube inside another one is a cube."""
+    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
+    for key, content in (("odd", b'{"attributes": null}'), ("torn", b'{"attri'), ("list", b"[]")):
+        client.put_object(Bucket="arrays", Key=f"{key}/zarr.json", Body=content)
+        asyncio.run(refuse_within_cube_of_bucket(f"s3://arrays/{key}/new.zarr", stores))
+    group = {"Bucket": "arrays", "Key": "tiles/t0.zarr/inner.zarr/zarr.json"}
+    client.put_object(**group, Body=b'{"node_type": "group"}')
+    asyncio.run(refuse_within_cube_of_bucket(f"{PLACES[0]}/inner.zarr", stores))
+    client.delete_object(**group)
+    s3.denied = "/zarr.json"
+    try:
+        asyncio.run(refuse_within_cube_of_bucket(f"{PLACES[0]}/new.zarr", stores))
+    finally:
+        s3.denied = None
 
 
 @pytest.mark.long

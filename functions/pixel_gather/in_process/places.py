@@ -1,11 +1,14 @@
 """Places of cubes, as a user of this process names them."""
 
+import asyncio
 import json
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pixel_gather.core.errors import DAMAGED_JSON, RequestError, StoreError
+from pixel_gather.core.errors import DAMAGED_JSON, GatherError, RequestError, StoreError
 from pixel_gather.core.request.href_policy import (
     BUCKET_SCHEMES,
     IN_PROCESS,
@@ -18,7 +21,8 @@ from pixel_gather.core.request.href_policy import (
     without_dots,
 )
 from pixel_gather.core.stores import ROOT_KEY
-from pixel_gather.io.store.object_store import Store, open_place, open_to_read, split_href
+from pixel_gather.io.cube.control_files import ObjectControlStore
+from pixel_gather.io.store.object_store import Store, open_place, open_store, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _BY_XARRAY: Final = ", or open it by xarray.open_zarr with fsspec and aiohttp"
@@ -113,7 +117,7 @@ def open_existing(
 def check_new_place(to: str | os.PathLike[str]) -> str:
     """Return the href of a folder where a cube is written. A cube's own folder is no place for a new one.
 
-    In a bucket, nobody looks at the folders above.
+    In a bucket, `refuse_within_cube_of_bucket` looks at the folders above.
     """
     href = check_place(to)
     place = show_place(href)
@@ -131,18 +135,54 @@ def refuse_within_cube(place: Path, *, field: str, instead: str = "name the cube
         RequestError: The path lies inside a cube.
     """
     for folder in place.parents:
-        if not (folder / ROOT_KEY).is_file() or "pixel_gather" not in _metadata(folder).get("attributes", {}):
-            continue
-        kind = _metadata(place).get("node_type")
-        if kind != "group":
+        if _is_cube(_metadata(folder)) and (kind := _metadata(place).get("node_type")) != "group":
             what = f"is an array in the cube {folder}" if kind == "array" else f"lies in the cube {folder}"
             raise RequestError(f"{place} {what}: {instead}", field=field)
 
 
+async def refuse_within_cube_of_bucket(href: str, stores: StoreSettings) -> None:
+    """Refuse a new cube inside another one in a bucket. A local place is not looked at.
+
+    It takes a GET for each folder above, all at one time. A folder that cannot be read is no cube.
+
+    Raises:
+        RequestError: The place lies inside a cube.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        return
+    bucket = ObjectControlStore(open_store(root, stores), "")
+
+    async def read(folder: str) -> dict[str, Any]:
+        with suppress(GatherError):  # such as for lack of rights
+            return _decoded(await bucket.get(f"{folder}/{ROOT_KEY}".lstrip("/")) or b"")
+        return {}
+
+    parts = path.split("/")
+    above = ["/".join(parts[:n]) for n in range(len(parts))]
+    for folder, metadata in zip(above, await asyncio.gather(*map(read, above)), strict=True):
+        if _is_cube(metadata) and (await read(path)).get("node_type") != "group":
+            cube = f"{root}/{folder}".rstrip("/")
+            raise RequestError(f"{href} lies in the cube {cube}: choose a place outside of it", field="to")
+
+
+def _is_cube(metadata: Mapping[str, Any]) -> bool:
+    attributes = metadata.get("attributes")
+    return isinstance(attributes, dict) and "pixel_gather" in attributes
+
+
 def _metadata(folder: Path) -> dict[str, Any]:
+    file = folder / ROOT_KEY
     try:
-        found = json.loads((folder / ROOT_KEY).read_bytes())
-    except (OSError, *DAMAGED_JSON):
+        return _decoded(file.read_bytes()) if file.is_file() else {}
+    except OSError:
+        return {}
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except DAMAGED_JSON:
         return {}
     return found if isinstance(found, dict) else {}
 

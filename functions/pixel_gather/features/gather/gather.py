@@ -6,7 +6,7 @@ The steps are the same as on AWS. Here they run on one event loop, with two to f
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import replace
 from typing import Any, Final
@@ -23,7 +23,7 @@ from pixel_gather.core.results.report import Report
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.base_cube import find_finished_cube
 from pixel_gather.engine.finish_gather import finish_gather
-from pixel_gather.engine.gather_context import GatherContext, GatherStores
+from pixel_gather.engine.gather_context import GatherContext, GatherStores, always
 from pixel_gather.engine.gather_shard import gather_shard
 from pixel_gather.engine.plan_gather import Planned, describe_place, plan_dry, plan_gather, read_found_list
 from pixel_gather.engine.step_files import both, find_committed
@@ -33,7 +33,12 @@ from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
 from pixel_gather.features.report.report_writer import write_report
 from pixel_gather.in_process.cleanup import clear_committed, folders_removed_on_failure
 from pixel_gather.in_process.job import Job, Table, opened_job
-from pixel_gather.in_process.places import check_new_place, open_existing, show_place
+from pixel_gather.in_process.places import (
+    check_new_place,
+    open_existing,
+    refuse_within_cube_of_bucket,
+    show_place,
+)
 from pixel_gather.in_process.progress import Progress, SourceCounter
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.control_files import ObjectControlStore
@@ -150,7 +155,7 @@ async def gather_listed(
     settings = settings or Settings()
     async with AsyncExitStack() as stack:
         # Where is the cube, or is it to be? What an earlier run has found there is not searched again.
-        cube, archive = await stack.enter_async_context(_opened_place(request, to, settings))
+        cube, archive, may_write = await stack.enter_async_context(_opened_place(request, to, settings))
         stores = GatherStores(cube=cube, control=ObjectControlStore(cube.store, CONTROL_FOLDER))
         found_list = await read_found_list(request, stores)
         job = await stack.enter_async_context(
@@ -161,7 +166,7 @@ async def gather_listed(
 
         # Plan the rows that it lacks, fill their shards, and commit them.
         report, version, n_rows, n_retried, n_recovered = None, 0, 0, 0, 0
-        planned = await _plan(request, job, context, archive=archive)
+        planned = await _plan(request, job, context, archive=archive, may_write=may_write)
         if planned is not None:
             plan, tasks = planned
             version, n_new = plan.append.version, plan.n_rows - plan.first_row
@@ -201,23 +206,37 @@ async def gather_listed(
 @asynccontextmanager
 async def _opened_place(
     request: GatherRequest, to: str | os.PathLike[str] | None, settings: Settings
-) -> AsyncIterator[tuple[ZarrCube, ZarrCube | None]]:
+) -> AsyncIterator[tuple[ZarrCube, ZarrCube | None, Callable[[], Awaitable[None]]]]:
     """Open the place of a new cube, with the folder of its archive if it has one; or a cube that is there.
 
-    If nothing is written, no new folder is left.
+    Yields also what raises an error if a new cube may not be written. If nothing is written, no new folder is
+    left.
     """
     if to is None:
-        yield ZarrCube(*open_existing(request.output.append_to or "", settings.stores, to_write=True)), None
+        existing = open_existing(request.output.append_to or "", settings.stores, to_write=True)
+        yield ZarrCube(*existing), None, always
         return
     place = check_new_place(to)
     async with folders_removed_on_failure(place):
         cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None
-        yield cube, ZarrCube(open_place(folder, settings.stores), show_place(folder)) if has_archive else None
+        archive = ZarrCube(open_place(folder, settings.stores), show_place(folder)) if has_archive else None
+        # It is looked beside the plan, which takes longer, whether the place lies in another cube.
+        looking = asyncio.ensure_future(refuse_within_cube_of_bucket(place, settings.stores))
+        try:
+            yield cube, archive, lambda: looking
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
 
 
 async def _plan(
-    request: GatherRequest, job: Job, context: GatherContext, *, archive: ZarrCube | None
+    request: GatherRequest,
+    job: Job,
+    context: GatherContext,
+    *,
+    archive: ZarrCube | None,
+    may_write: Callable[[], Awaitable[None]],
 ) -> Planned | None:
     """Plan the rows that a cube lacks; None if it lacks none. Wait while another append is at work."""
     has_told = False
@@ -230,6 +249,7 @@ async def _plan(
                 workers=job.workers,
                 archive=archive,
                 describes_crs=False,
+                may_write=may_write,
             )
         except AppendRunningError as error:
             if not has_told:

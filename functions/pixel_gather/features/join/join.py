@@ -32,7 +32,13 @@ from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader, changed_rows
 from pixel_gather.features.join.references import innermost_folders
 from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
-from pixel_gather.in_process.places import check_new_place, check_place, open_existing, show_place
+from pixel_gather.in_process.places import (
+    check_new_place,
+    check_place,
+    open_existing,
+    refuse_within_cube_of_bucket,
+    show_place,
+)
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
 from pixel_gather.io.cube.served_files import Files, StoredFiles
@@ -142,6 +148,7 @@ def join(
     settings = stores or StoreSettings()
     # Read the members, with what must fit the cubes that are joined there.
     href = check_new_place(to)
+    run(refuse_within_cube_of_bucket(href, settings))
     places = find_members(cubes, settings, to=href)
     if mode == "add":
         repository = Repository.open(href, show_place(href), settings, advice=_NOTHING_THERE)
@@ -326,6 +333,7 @@ def _copy(
 ) -> Joined:
     reader = MemberReader(settings or StoreSettings())
     href = check_new_place(to)
+    run(refuse_within_cube_of_bucket(href, reader.settings))
     places = find_members(cubes, reader.settings, to=href)
     members = run(reader.read(places, columns=None, lists_shards=list_shards))
     run(copy_cubes(href, members, place=show_place(href), any_grid=any_grid, reader=reader))

@@ -31,7 +31,7 @@ from pixel_gather.features.join.repository import Repository
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
 from pixel_gather.features.virtual.virtual_cube import VirtualCube
 from pixel_gather.in_process.job import Job, opened_job
-from pixel_gather.in_process.places import check_new_place, show_place
+from pixel_gather.in_process.places import check_new_place, refuse_within_cube_of_bucket, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
@@ -135,6 +135,7 @@ def make_virtual(
     check_extra("join", "virtual cubes")
     href = check_new_place(to)
     settings = settings or Settings()
+    run(refuse_within_cube_of_bucket(href, settings.stores))
     if not replace and Repository.is_used(href, show_place(href), settings.stores):
         raise ArrayExistsError(f"{show_place(href)}: references are there already: {_ADVICE}")
     cube, report = run(_refer_to_tiles(_as_stored(parse_request(request)), href, settings, on_progress))
