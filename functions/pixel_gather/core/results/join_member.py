@@ -154,7 +154,11 @@ def make_member(
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
     # Can cubes of this kind be joined?
     if tuple(table.get("dims", ()))[:1] == ("chip",):
-        raise RequestError(f"{place} is a cube of chips, which cannot be joined", field="cubes")
+        raise RequestError(
+            f"{place} is a cube of chips, which cannot be joined: leave it out, or gather the chips of all "
+            "cubes into one by output.append_to (--append-to)",
+            field="cubes",
+        )
     if "band_axis" in table:
         raise RequestError(
             f"{place} has an axis of bands; only cubes with arrays can be joined", field="cubes"

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import secrets
+import shlex
 import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -191,8 +192,9 @@ def _check_cube(store: Store, name: str) -> None:
         raise StoreError(f"{name}: {NOT_COMPLETE}")
     if is_of_chips(root):
         raise RequestError(
-            f"{name} is a cube of chips, which the page does not show: pixel-gather report shows some of its "
-            "chips, and pixel_gather.open_chips reads them all",
+            f"{name} is a cube of chips, which the page does not show: pixel-gather report "
+            f"{shlex.quote(name)} --to FOLDER shows some of its chips, and "
+            "pixel_gather.open_chips reads them all",
             field="cube",
         )
 
