@@ -19,7 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.settings import Settings
+from infra.settings import LEAST_CONCURRENCY, Settings
 
 _KEY: Final = "account_concurrency"
 _QUICK: Final = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
@@ -37,13 +37,20 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
             profile_name=options.profile, region_name=os.environ.get("AWS_REGION") or None
         )
         client = session.client("lambda", config=_QUICK)
-        return f"{_KEY}={concurrency(client, stack=f'PixelGather-{_stage(options, folder)}')}"
+        found = concurrency(client, stack=f"PixelGather-{_stage(options, folder)}")
     except (BotoCoreError, ClientError) as error:
         sys.stderr.write(
             f"Lambda does not say how many functions this account may run at one time ({error}): taken as "
             f"1,000. A young account may run 10: then say so by -c {_KEY}=10\n"
         )
         return ""
+    if found < LEAST_CONCURRENCY:
+        sys.exit(
+            f"Lambda lets this deployment run {found} functions at one time in this Region, and it needs "
+            f"{LEAST_CONCURRENCY}: reserve less for other functions, or ask AWS for a higher quota (Service "
+            "Quotas, AWS Lambda, Concurrent executions)"
+        )
+    return f"{_KEY}={found}"
 
 
 def concurrency(lambda_: Any, *, stack: str) -> int:

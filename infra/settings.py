@@ -51,6 +51,9 @@ _LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 73
 _MOST_CHILDREN: Final = 10_000
 """A Distributed Map runs no more children at the same time."""
 
+LEAST_CONCURRENCY: Final = 4
+"""Functions that an account has to run at one time."""
+
 _UNRESERVED: Final = 100
 """Concurrency that Lambda does not let an account reserve."""
 
@@ -268,7 +271,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         # Two of the values decide which others are allowed.
         context, default = Context(get), cls()
         account_concurrency = context.integer(
-            "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
+            "account_concurrency", default.account_concurrency, lowest=LEAST_CONCURRENCY, highest=1_000_000
         )
         catalog_hosts = context.texts("catalog_hosts", _HOST)
         signing = context.texts("signing", _SIGNER)
@@ -299,7 +302,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
             max_usd_per_month=context.cap("max_usd_per_month", default.max_usd_per_month),
             canary_hours=_canary_hours(context),
-            measured=context.numbers("measured", _FIGURE, lowest=0.0, highest=1_000_000),
+            measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             schedules=_schedules(
                 context.array("schedules"), hosts=frozenset(catalog_hosts), signing=frozenset(signing)
@@ -322,6 +325,13 @@ def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
             near = difflib.get_close_matches(key, known, n=1)
             meant = f"; {near[0]} is one" if near else ""
             raise SettingsError(key, given[key], f"the name of a setting{meant}")
+
+
+def _measured(context: Context) -> dict[str, float]:
+    found = context.numbers("measured", _FIGURE, lowest=0.0, highest=1_000_000)
+    if found.get("ACCOUNT", 1.0) < 1:  # the functions would not start
+        raise SettingsError("measured.ACCOUNT", found["ACCOUNT"], "a number from 1 to 1,000,000")
+    return found
 
 
 def _most_workers(account_concurrency: int) -> int:

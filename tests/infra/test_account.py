@@ -42,7 +42,7 @@ def test_what_others_have_reserved_does_not_count() -> None:
     [
         (["deploy"], {}, "main"),
         (["deploy"], {"stage": "test"}, "test"),
-        (["deploy", "-c", "stage=new"], {"stage": "test"}, "new"),
+        (["deploy", "-c", "stage=other"], {"stage": "test"}, "other"),
     ],
 )
 def test_stack_that_is_deployed_is_asked_about(
@@ -54,6 +54,19 @@ def test_stack_that_is_deployed_is_asked_about(
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
 
     assert account.main(arguments, folder=tmp_path) == f"account_concurrency={len(stage)}"
+
+
+def test_an_account_without_room_is_told_before_synthesis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have reserved all of a small account. The user has given no setting that could be wrong."""
+    monkeypatch.setattr(account, "concurrency", lambda *_, **__: 0)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+
+    with pytest.raises(
+        SystemExit, match="run 0 functions at one time in this Region, and it needs 4: reserve"
+    ):
+        account.main(["deploy"], folder=tmp_path)
 
 
 def test_region_of_aws_region_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,8 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("source_buckets[0].kms_key", [{"name": "scenes", "region": "us-east-1", "kms_key": KEY}]),
     ("source_buckets[0]", [{"name": "scenes", "unsigned": True, "kms_key": KEY}]),
     ("account_concurrency", 3),
+    ("measured.ACCOUNT", {"ACCOUNT": 0}),
+    ("measured.CHILD", {"CHILD": -1}),
     ("alarm_usd_per_day", 0),
     ("https_hosts[0]", ["https://data.example.org/"]),
     ("https_hosts[0]", ["*"]),
