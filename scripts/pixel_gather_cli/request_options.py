@@ -13,7 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.core.request.wrong_values import LISTS
-from pixel_gather.in_process.places import check_parquet_name
+from pixel_gather.in_process.places import IS_FOLDER, check_parquet_name
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -544,7 +544,9 @@ def in_home[Text: str | None](place: Text) -> Text:
 
 
 def check_folders(**files: str | None) -> None:
-    """Refuse a file that is to be written where no folder is, or a Parquet file with a name of another kind.
+    """Refuse a file that is to be written where no folder is, or where a folder of its name is.
+
+    A Parquet file has no name of another kind.
 
     The files come by the names of their options.
 
@@ -556,6 +558,8 @@ def check_folders(**files: str | None) -> None:
             continue
         if not (folder := Path(in_home(file)).parent).is_dir():
             raise RequestError(f"there is no folder {folder}", field=f"--{option}")
+        if Path(in_home(file)).is_dir():
+            raise RequestError(IS_FOLDER, field=f"--{option}")
         if option == "parquet":
             check_parquet_name(file, what="the table", field="--parquet")
 
@@ -570,7 +574,7 @@ def read_geojson(file: str) -> Any:
         return json.loads(_read_text(in_home(file)))
     except OSError as error:
         raise RequestError(f"{file} cannot be read: {error.strerror}", field="--geojson") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"{file} is no GeoJSON file: {error}", field="--geojson") from error
 
 
@@ -657,6 +661,8 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
         mark = error.problem_mark
         where = f" (line {mark.line + 1})" if mark is not None else ""
         raise RequestError(f"{error.problem}{where}", field=file) from error
+    except RecursionError as error:
+        raise _no_request("is nested too deep to be a request", file) from error
     except yaml.YAMLError as error:
         said = " ".join(str(error).split()).replace('in "<unicode string>", ', "in ")
         raise _no_request(f"is neither JSON nor YAML: {said}", file) from error

@@ -99,6 +99,19 @@ _WRONG = {
         "--bands: it is 0; the least is 1. Also wrong: --layout (it is 0; the least is 1), "
         "--max-usd (it is -1.0; the least is 0)\n"
     ),
+    "rank list.txt --by b1 --html here": "--html: it is a folder; name a file in it",
+    "rank list.txt --by b1 --parquet here": "--parquet: it is a folder; name a file in it",
+    "points plots.csv --sources list.txt --to x.parquet --wide here": "--wide: it is a folder; name a file",
+    "search --catalog c --format parquet --to here": "--to: it is a folder; name a file in it",
+    "catalog --sources list.txt --to here": "--to: it is a folder; name a file in it",
+    "index list.txt --to here": "--to: it is a folder; name a file in it",
+    "plan deep.json": "deep.json: is nested too deep to be a request",
+    "rank list.txt --by b1 --geojson deep.json": "--geojson: deep.json is no GeoJSON file: ",
+    "points empty.parquet --sources list.txt --to x.parquet": (
+        "empty.parquet: this is not Parquet, or is damaged: Parquet file too small. Size is 0 but need 8"
+    ),
+    "join here --to list.txt": "{here}/list.txt cannot be written to: it is a file, not a folder; choose",
+    "virtual --sources list.txt --tile centre --to list.txt": "{here}/list.txt cannot be written to: it is a",
     "rank none.parquet --by b1 --parquet x": "none.parquet: the list cannot be read",
 }
 
@@ -115,19 +128,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
     (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "empty.parquet").touch()
     (tmp_path / "large.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 9000, 9000]}}')
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("words", "said"), _WRONG.items())
 def test_errors_name_the_option_that_was_given(
-    words: str, said: str, capsys: pytest.CaptureFixture[str]
+    words: str, said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A user of the command knows options. The fields of a request are for those who write one."""
     assert run(*shlex.split(words)) == 2
-    assert capsys.readouterr().err.startswith(f"pixel-gather: {said}")
+    assert capsys.readouterr().err.startswith(f"pixel-gather: {said.replace('{here}', str(here))}")
 
 
 def test_a_dot_is_a_place(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,15 @@ def test_catalogs_of_one_folder_have_files_of_their_own(tmp_path: Path, one: str
     assert ids(tmp_path / one) == ["a", "a2"]
 
 
+def test_a_catalog_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    """Neither its own, nor those above."""
+    (tmp_path / "list.txt").write_text("nowhere.tif\n")
+
+    with pytest.raises(RequestError, match="no scene could be made of 1 file"):
+        make_catalog(tmp_path / "list.txt", kind="sources", to=tmp_path / "new/folder/c.parquet")
+    assert [each.name for each in tmp_path.iterdir()] == ["list.txt"]
+
+
 @pytest.mark.parametrize("name", ["kät 1.parquet", "100%.parquet", "a%20b.parquet", "日本", "~x#1?.parquet"])
 def test_a_catalog_has_the_name_that_it_was_given(tmp_path: Path, name: str) -> None:
     """Its files lie under the name as the user wrote it, whatever the signs in it. A search finds them."""

@@ -1,7 +1,7 @@
 """Leaves nothing behind: of runs that fail or are cancelled before they write, and of what is committed."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pixel_gather.core.plan.cube_plan import version_of_claim
@@ -9,8 +9,8 @@ from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.store.object_store import split_href
 
 
-@asynccontextmanager
-async def folders_removed_on_failure(place: str) -> AsyncIterator[None]:
+@contextmanager
+def folders_removed_on_failure(place: str) -> Iterator[None]:
     """Remove new local folders that are still empty if the work inside fails."""
     root, path = split_href(place)
     folder = Path(f"/{path}")

@@ -31,6 +31,9 @@ _OTHER_SUFFIXES: Final = frozenset(
 )
 """A Parquet file of such a name would be taken for something else."""
 
+IS_FOLDER: Final = "it is a folder; name a file in it"
+"""Said of a place where a file is to be written."""
+
 _PLACES: Final = BUCKET_SCHEMES | {"file"}
 
 
@@ -56,9 +59,11 @@ def check_place(to: str | os.PathLike[str], *, field: str = "to", is_read: bool 
 
 
 def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
-    """Return the href of a Parquet file that is written; see `check_parquet_name`."""
+    """Return the href of a Parquet file that is written; see `check_parquet_name`. It is no folder."""
     place = check_place(to)
     check_parquet_name(place, what=what, field="to")
+    if Path(show_place(place)).is_dir():
+        raise RequestError(IS_FOLDER, field="to")
     return place
 
 
@@ -123,6 +128,9 @@ def check_new_place(to: str | os.PathLike[str]) -> str:
     place = show_place(href)
     if "://" not in place:
         refuse_within_cube(Path(place), field="to", instead="choose a place outside of it")
+        if Path(place).is_file():
+            said = "it is a file, not a folder; choose another place"
+            raise StoreError(f"{place} cannot be written to: {said}")
     return href
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import parse_time
-from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
+from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, no_deadline, parquet_errors
 from pixel_gather.tables.features import (
@@ -358,23 +358,20 @@ def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | 
 
     with parquet_errors("this is not Parquet, or is damaged", field=name, check=no_deadline):
         check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
-        try:
-            schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
-            geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
-            if geo is None:
-                return Table.from_batches(list(batches), schema=schema), None, None
-            with _refusing(name, "its GeoParquet metadata cannot be understood"):
-                about = json.loads(geo)
-                primary = about["primary_column"]
-                column = about["columns"][primary]
-                crs = LONLAT if "crs" not in column else _crs_of_projjson(column["crs"])
-                if column.get("encoding", "WKB") != "WKB":
-                    raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
-                others = [each for each in schema.names if each not in (primary, "bbox")]
-                kept: list[RecordBatch] = []
-                shapes = Shapes.of(_shapes_of(batches, primary, others, kept))
-        except ParquetError as error:
-            raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
+        schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
+        geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
+        if geo is None:
+            return Table.from_batches(list(batches), schema=schema), None, None
+        with _refusing(name, "its GeoParquet metadata cannot be understood"):
+            about = json.loads(geo)
+            primary = about["primary_column"]
+            column = about["columns"][primary]
+            crs = LONLAT if "crs" not in column else _crs_of_projjson(column["crs"])
+            if column.get("encoding", "WKB") != "WKB":
+                raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
+            others = [each for each in schema.names if each not in (primary, "bbox")]
+            kept: list[RecordBatch] = []
+            shapes = Shapes.of(_shapes_of(batches, primary, others, kept))
     return Table.from_batches(kept) if others else _number_rows(len(shapes)), shapes, crs
 
 

@@ -17,7 +17,7 @@ from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
 from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
-from pixel_gather.in_process.places import check_parquet_name
+from pixel_gather.in_process.places import check_parquet_place
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
@@ -129,7 +129,7 @@ def _check_to(to: str | None, format_: str) -> None:
     if (format_ == "parquet") != (to is not None):
         raise RequestError("--format parquet and --to go together", field="--to")
     if to is not None:
-        check_parquet_name(to, what="the list of scenes", field="--to")
+        check_parquet_place(to, what="the list of scenes")
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from pixel_gather.features.catalog.catalog_writer import (
     write_search_files,
 )
 from pixel_gather.features.catalog.search import items_of_api
+from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import check_parquet_place, check_place, href_here, show_place
 from pixel_gather.in_process.settings import Settings
@@ -261,9 +262,10 @@ def _made(
     """
     settings = settings or Settings()
     place = place_text(to, "to")
-    store, key = _open_catalog_place(to, settings)
+    folder, _ = folder_and_key(check_parquet_place(to, what="a catalog"))
     tally = _Tally(on_progress)
-    with SpooledItems() as spooled:
+    with folders_removed_on_failure(folder), SpooledItems() as spooled:
+        store, key = _open_catalog_place(to, settings)
         for origin in origins:
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))

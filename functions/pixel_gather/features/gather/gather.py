@@ -217,7 +217,7 @@ async def _opened_place(
         yield ZarrCube(*existing), None, always
         return
     place = check_new_place(to)
-    async with folders_removed_on_failure(place):
+    with folders_removed_on_failure(place):
         cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None
         archive = ZarrCube(open_place(folder, settings.stores), show_place(folder)) if has_archive else None

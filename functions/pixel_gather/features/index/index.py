@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import obstore
@@ -99,26 +98,27 @@ async def index_async(
     settings = settings or Settings()
     started = time.perf_counter()
     checked = parse_sources(sources)
-    _check_is_file(place, checked)
-    async with folders_removed_on_failure(folder), opened_job(checked, settings) as job:
-        store = open_place(folder, settings.stores)
-        await _check_is_free(store, name, place)
-        tally = _IndexTally(Progress(n_sources=job.table.n_sources), on_progress)
-        with closing(listed(job.table)) as in_order:
-            each = index_sources(
-                in_order,
-                overview=overview,
-                reader=job.reader,
-                limiter=job.limiter,
-                most_ahead=job.most_ahead,
-                source_timeout_s=settings.source_timeout_s,
-            )
-            async with aclosing(each), aclosing(tally.entries(each)) as entries:
-                try:
-                    n_indexed = await store_index(entries, store, name)
-                except (BaseError, OSError) as error:
-                    said = said_of_place(error)
-                    raise StoreError(f"{show_place(place)} could not be written: {said}") from error
+    _refuse_list(place, checked)
+    with folders_removed_on_failure(folder):
+        async with opened_job(checked, settings) as job:
+            store = open_place(folder, settings.stores)
+            await _check_is_free(store, name, place)
+            tally = _IndexTally(Progress(n_sources=job.table.n_sources), on_progress)
+            with closing(listed(job.table)) as in_order:
+                each = index_sources(
+                    in_order,
+                    overview=overview,
+                    reader=job.reader,
+                    limiter=job.limiter,
+                    most_ahead=job.most_ahead,
+                    source_timeout_s=settings.source_timeout_s,
+                )
+                async with aclosing(each), aclosing(tally.entries(each)) as entries:
+                    try:
+                        n_indexed = await store_index(entries, store, name)
+                    except (BaseError, OSError) as error:
+                        said = said_of_place(error)
+                        raise StoreError(f"{show_place(place)} could not be written: {said}") from error
     return Indexed(
         place=show_place(place) if n_indexed else None,
         n_sources=tally.progress.n_done,
@@ -166,9 +166,7 @@ class _IndexTally:
         self.on_progress(self.progress)
 
 
-def _check_is_file(place: str, sources: Sources) -> None:
-    if Path(show_place(place)).is_dir():
-        raise RequestError("it is a folder; name a file in it", field="to")
+def _refuse_list(place: str, sources: Sources) -> None:
     if sources.list is not None and _is_at(place, sources.list):
         raise RequestError("it is the list itself; name another file", field="to")
 

@@ -53,7 +53,8 @@ class SqliteStatistics:
             self._database.execute("PRAGMA synchronous = NORMAL")  # a lost entry is measured anew
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            raise StoreError(f"{path}: the kept statistics cannot be opened: {error}") from error
+            said = f"{path}: the kept statistics cannot be opened: {error}; name another file"
+            raise StoreError(said) from error
 
     def __enter__(self) -> Self:
         return self
