@@ -39,6 +39,8 @@ def test_values_and_bits_drop_pixels(dtype: str) -> None:
     of_bits = PixelMask(band="a", bits=(3, 6)).drops(stored).ravel()
     assert of_bits.tolist() == [bool(each & 0b1001000) for each in range(100)]
     assert not PixelMask(band="a", bits=(40,)).drops(stored).any()
+    assert not PixelMask(band="a", bits=(40, 63)).drops(stored).any()
+    assert PixelMask(band="a", bits=(63,)).drops(np.array([1 << 63], "uint64")).all()
     assert not PixelMask(band="a", drop=(1000,)).drops(stored).any()
 
 
@@ -73,6 +75,8 @@ def test_mask_is_read(given: dict[str, Any], found: PixelMask) -> None:
         ({"band": "scl", "drop": [1.5]}, "write whole numbers"),
         ({"band": "scl", "bits": {"cloud": "3"}}, "write whole numbers"),
         ({"band": "scl", "bits": [64]}, "bits are counted from 0 to 63"),
+        ({"band": "scl", "drop": [3, 2**64]}, "no pixel has such a value"),
+        ({"band": "scl", "drop": [-(2**63) - 1]}, "no pixel has such a value"),
         ({"band": "scl", "drop": [1], "dilate": 65}, "write 0 to 64 pixels"),
         ({"band": "scl", "drop": [1], "dilate": -1}, "write 0 to 64 pixels"),
         ({"drop": [1]}, "write {band: scl, drop"),

@@ -631,6 +631,15 @@ def test_parse_request_names_a_wrong_item_alone() -> None:
     assert "also wrong" not in str(caught.value)
 
 
+@pytest.mark.parametrize("nodata", [10**20, -(10**37), 2**64, -(2**63) - 1])
+def test_a_large_whole_number_of_nodata_is_a_float(nodata: int) -> None:
+    """As 1e20, which ``--nodata`` reads as a whole number. A plan holds integers of 64 bits."""
+    request = parse_request(PLAIN | {"nodata": nodata})
+
+    assert (request.nodata, type(request.nodata)) == (float(nodata), float)
+    assert type(parse_request(PLAIN | {"nodata": 2**64 - 1}).nodata) is int
+
+
 @pytest.mark.parametrize("nodata", ["nan", "inf", "-inf", 10**400], ids=["nan", "inf", "-inf", "huge"])
 def test_request_with_a_nodata_that_json_lacks_survives_it(nodata: Any) -> None:
     """NaN is a common nodata value, but JSON has no NaN."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # the function that checks requests has no numpy
 MOST_DILATED: Final = 64
 """Most pixels that a mask grows by."""
 
+_LOWEST: Final = -(2**63)
+_HIGHEST: Final = 2**64 - 1
+
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -60,6 +63,8 @@ class PixelMask(Struct, frozen=True, kw_only=True):
                 "give either drop, the values that hide a pixel, or bits, counted from 0",
                 field="mask",
             )
+        if any(not _LOWEST <= value <= _HIGHEST for value in drop):
+            raise RequestError("no pixel has such a value: write whole numbers of 64 bits", field="mask.drop")
         if any(not 0 <= bit < 64 for bit in bits):  # noqa: PLR2004 # bits of the largest integer
             raise RequestError("bits are counted from 0 to 63", field="mask.bits")
         (dilate,) = _integers(given.get("dilate", 0), "mask.dilate")
@@ -90,7 +95,7 @@ class PixelMask(Struct, frozen=True, kw_only=True):
         if stored.dtype.kind == "u" and bits < 1 << 8 * stored.dtype.itemsize:  # in a quarter of the time
             found: Mask = (stored & stored.dtype.type(bits)) != 0
         else:
-            found = (stored.astype("int64") & bits) != 0
+            found = (stored.astype("int64").view("uint64") & bits) != 0  # bit 63 is one of uint64 alone
         return found
 
 

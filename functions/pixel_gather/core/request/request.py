@@ -5,11 +5,12 @@ Its JSON Schema is ``docs/request.schema.json``.
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
@@ -160,6 +161,17 @@ class GatherRequest(RequestPart):
     )
 
     _index = may_be_path("index")
+
+    @field_validator("nodata")
+    @classmethod
+    def _no_larger_integer(cls, nodata: float | None) -> float | None:
+        """Return a float of what only a float can hold: a plan has integers of 64 bits.
+
+        What is too large for a float stays, and fits no dtype.
+        """
+        if isinstance(nodata, int) and not -(2**63) <= nodata < 2**64 and abs(nodata) <= sys.float_info.max:
+            return float(nodata)
+        return nodata
 
     @model_validator(mode="after")
     def _window_or_windows(self) -> Self:
