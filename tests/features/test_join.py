@@ -546,6 +546,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
         join([tmp_path / "*.zarr"], to=tmp_path / "all")
     with pytest.raises(RequestError, match="keep: no member's rows have a column 'nosuch'"):
         join(cubes[:1], to=tmp_path / "new", keep=["nosuch"])
+    assert not (tmp_path / "new").exists()
     assert join(cubes[:1], to=tmp_path / "new").version == 1
     with pytest.raises(StoreError, match="no joined cubes are there"):
         join(cubes[:1], to=tmp_path / "none", mode="add")

@@ -19,7 +19,7 @@ from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.copied_cube import copy_cubes
 from pixel_gather.features.join.find_members import find_members
-from pixel_gather.features.join.join_rows import SHOWN
+from pixel_gather.features.join.join_rows import SHOWN, check_column
 from pixel_gather.features.join.joined_files import JoinedFiles
 from pixel_gather.features.join.joined_group import (
     JoinedGroup,
@@ -158,6 +158,8 @@ def join(
     reader = MemberReader(settings)
     wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *OF_PIXELS, *keep]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
+    for name in keep if mode != "add" else ():  # those of an add are of the first cubes
+        check_column(members, name)
     # Nothing is written before all members were read.
     if mode != "new":
         repository = Repository.open(

@@ -148,9 +148,18 @@ def numbered_texts(values: Values, known: Sequence[str]) -> tuple[Values, Values
     return np.array(list(numbers), dtype=object), found
 
 
-def _column(members: Sequence[Member], name: str) -> Values:
+def check_column(members: Sequence[Member], name: str) -> None:
+    """Refuse a column that no member has.
+
+    Raises:
+        RequestError: None has it.
+    """
     if not any(name in each.columns for each in members):
         raise RequestError(f"no member's rows have a column {name!r}", field=_FIELD)
+
+
+def _column(members: Sequence[Member], name: str) -> Values:
+    check_column(members, name)
     parts = unite_values(
         name, [each.columns.get(name) for each in members], [each.n_rows for each in members]
     )
