@@ -1,7 +1,7 @@
 """What a table computes of each pixel: stored values of bands, or expressions of physical ones. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import replace
 from typing import Any
 
@@ -59,6 +59,8 @@ class Values(Struct, frozen=True, kw_only=True):
         Raises:
             RequestError: One of them is wrong.
         """
+        if not isinstance(by, Iterable | None):
+            raise RequestError(f"it is {by!r}; write names or expressions, such as ndvi", field="by")
         named = named_bands(bands)
         parts = [] if by is None else [by] if isinstance(by, str) else list(by)
         values = [_value(part) for each in parts for part in _split(str(each))]

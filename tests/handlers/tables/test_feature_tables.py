@@ -322,6 +322,13 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     assert document["result"]["notes"] == ["1 feature without coordinates: the table says empty"]
 
 
+def test_statistics_of_a_wrong_kind_are_named(service: Service) -> None:
+    """Not only that some field is wrong."""
+    code, problem = service.do("POST", "/tables/plan", of_zones(service, statistics=5))
+
+    assert (code, problem["detail"]) == (422, "statistics: it is 5; write names, such as mean,p90")
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "says"),
     [
@@ -331,7 +338,7 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
         ({"sources": [{"href": "s3://sources/a.tif"}]}, "sources", "POST /lists"),
         ({"zones": FIELDS}, "points", "points or zones"),
         ({"statistics": "mean"}, "statistics", "no such field; it takes append_to, bands"),
-        ({"by": 7}, "request", "wrong kind"),
+        ({"by": 7}, "by", "it is 7; write names"),
         ({"square": 2}, "square", "odd"),
         ({"limits": {"eur": 1}}, "limits.eur", "no such field; it takes seconds, usd"),
         ({"id": "name"}, "id", "no column name"),

@@ -5,7 +5,7 @@ computed at once.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -77,6 +77,8 @@ def parse_statistics(given: str | Sequence[str]) -> tuple[ZoneStatistic, ...]:
     Raises:
         RequestError: One does not exist, or is there twice.
     """
+    if not isinstance(given, Iterable):
+        raise RequestError(f"it is {given!r}; write names, such as mean,p90", field="statistics")
     texts = given.split(",") if isinstance(given, str) else [str(each) for each in given]
     found = tuple(ZoneStatistic.parse(each) for each in texts)
     names = [each.name for each in found]
