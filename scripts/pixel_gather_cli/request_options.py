@@ -685,20 +685,25 @@ def _no_request(said: str, file: str) -> RequestError:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return YAML's safe loader, changed to read JSON's numbers and to refuse a key that is given twice."""
+    """Return YAML's safe loader, changed to read what JSON does, and to refuse a key that is given twice."""
 
     class NoKeyTwice(yaml.SafeLoader):  # type: ignore[misc] # the module comes as an argument
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # YAML's own
             names: set[str] = set()
             for key, _ in node.value:
-                if key.value in names and isinstance(key.value, str):
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value} is there twice; leave one out", key.start_mark
-                    )
-                names.add(str(key.value))
+                if not isinstance(key.value, str) or key.value in names:
+                    is_text = isinstance(key.value, str)
+                    said = f"{key.value} is there twice; leave one out" if is_text else "write text as a name"
+                    raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+                names.add(key.value)
             found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
             return found
 
+    # a date stays a text, as in JSON
+    NoKeyTwice.yaml_implicit_resolvers = {
+        first: [each for each in kinds if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, kinds in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     # YAML 1.1 takes 1e-9 and 1.5e3 for texts, JSON for a number
     NoKeyTwice.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d+)?[eE][-+]?\d+$"), list("-+0123456789")

@@ -194,10 +194,11 @@ def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[
             "tile is there twice; leave one out (line 4)",
         ),
         ('{"sources": "a", "window": "centre", "window": {"tile": [0, 0]}}', "window is there twice"),
+        ("? [1, 2]\n: 3\n", "request.yaml: write text as a name (line 1)"),
     ],
-    ids=["YAML", "below", "JSON"],
+    ids=["YAML", "below", "JSON", "list"],
 )
-def test_a_key_that_is_there_twice_is_refused(
+def test_a_key_that_is_there_twice_or_is_no_text_is_refused(
     text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """YAML and JSON would silently take the last one."""
@@ -207,6 +208,19 @@ def test_a_key_that_is_there_twice_is_refused(
 
     assert code == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("day", ["2024-02-28", "2024-02-30"])
+def test_a_date_in_yaml_is_a_text(day: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs no quotes, and a wrong one is told as in JSON."""
+    catalog = f"{{file: c.parquet, assets: red, datetime: {day}}}"
+    (tmp_path / "request.yaml").write_text(f"sources: {{catalog: {catalog}}}\nwindow: centre\n")
+
+    assert run("plan", tmp_path / "request.yaml") == 2
+
+    said = capsys.readouterr().err
+    assert ("sources.catalog.datetime: " in said) == (day == "2024-02-30")
+    assert "write text" not in said
 
 
 def test_a_request_that_is_no_yaml_is_refused_with_its_line(

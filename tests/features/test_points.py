@@ -274,6 +274,8 @@ def test_a_table_of_something_else_is_not_replaced(folder: Path, tmp_path: Path)
     (tmp_path / "other.parquet").write_bytes(kept)
     with pytest.raises(RequestError, match="no table of ours: choose another name"):
         points(place, hrefs, to=tmp_path / "other.parquet", crs=CRS)
+    with pytest.raises(RequestError, match=r"^append_to: .* no table of ours: choose another name"):
+        points(place, hrefs, append_to=tmp_path / "other.parquet", crs=CRS)
     to.unlink()
     assert points(place, hrefs[:1], **how).n_images == 1
 

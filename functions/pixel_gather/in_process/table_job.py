@@ -140,7 +140,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
                 yield number, row, self.features.within(row.time_us, self.tolerance_us)
 
     def check_new(self, to: Path) -> None:
-        """Refuse to replace a file, unless it is the table of the same list, features and request.
+        """Refuse to replace a table, unless it is that of the same list, features and request.
 
         Raises:
             RequestError: There is another one.
@@ -156,10 +156,6 @@ class TableJob(Struct, frozen=True, kw_only=True):
                     "choose another name, or add what it lacks (--append-to)",
                     field="to",
                 )
-        elif to.exists():
-            raise RequestError(
-                f"{to} is there already, and no table of ours: choose another name", field="to"
-            )
 
     async def plan(self) -> TablePlan:
         """Return what the table would take. Reads the headers of some images, and no pixel."""
@@ -294,9 +290,14 @@ async def make_table(
     given = append_to if to is None else to
     if given is None or (to is not None and append_to is not None):
         raise RequestError("give the table to write, or the one to append to", field="to")
-    path = _checked_path(given, field="append_to" if to is None else "to")
+    field = "append_to" if to is None else "to"
+    path = _checked_path(given, field=field)
     with file_lock(path):
         is_there = side_path(path, "images").exists()
+        if path.exists() and not is_there:
+            raise RequestError(
+                f"{path} is there already, and no table of ours: choose another name", field=field
+            )
         base = BaseTable.open_(path) if append_to is not None and is_there else None
         return await _made_table(kind, request, path, base, settings or Settings(), on_progress)
 
