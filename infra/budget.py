@@ -13,7 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.gather_function import GatherFunction
+from infra.lambda_function import GatherFunction
 
 TAG: Final = "pixel-gather"
 """The tag by which the bill of one stage is told from all others. Its value is the stage."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from infra.buckets import Area, Buckets
 from infra.functions import Functions
-from infra.gather_function import GatherFunction
+from infra.lambda_function import GatherFunction
 from infra.settings import SourceBucket
 from infra.source_access import grant_sources
 

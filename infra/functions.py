@@ -1,6 +1,6 @@
 """The functions: what each runs, its size, and its rights to data.
 
-Roles have only the rights that are granted here, in `infra.gather_function` and in `infra.state_machine`.
+Roles have only the rights that are granted here, in `infra.lambda_function` and in `infra.state_machine`.
 """
 
 import json
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from infra.buckets import Buckets
 from infra.cdk_context import SettingsError
-from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
+from infra.lambda_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
 from infra.source_access import grant_catalog, grant_listing, grant_secret
 from pixel_gather.core.metric_names import NAMESPACE, SERVICE

@@ -11,7 +11,7 @@ from infra.buckets import Buckets
 from infra.budget import TAG, Budget
 from infra.function_rights import grant_data
 from infra.functions import Functions, PackageCode
-from infra.gather_function import GatherFunction
+from infra.lambda_function import GatherFunction
 from infra.monitoring import Monitoring
 from infra.operator_policy import OperatorPolicy, ReaderPolicy, SchedulePolicy
 from infra.rest_api import Api

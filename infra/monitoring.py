@@ -17,8 +17,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.functions import Functions
-from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
+from infra.lambda_function import GatherFunction
 from infra.schedules import Schedules
 from infra.settings import Settings
 from infra.widgets import dashboard_rows

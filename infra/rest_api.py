@@ -12,8 +12,8 @@ from constructs import Construct
 from handlers.api.route import JSON, Route
 from handlers.openapi.routes import ROUTES
 from infra.gateway_refusals import answer_with_problems
-from infra.gather_function import GatherFunction
 from infra.grant import acknowledge
+from infra.lambda_function import GatherFunction
 
 _VERSION: Final = "v1"
 _REQUESTS_PER_S: Final = 20

@@ -17,8 +17,8 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.gather_function import GatherFunction
 from infra.grant import acknowledge, allow
+from infra.lambda_function import GatherFunction
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 
 _KEPT: Final = Duration.days(14)

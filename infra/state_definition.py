@@ -24,7 +24,7 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 from msgspec import Struct
 
-from infra.gather_function import GatherFunction
+from infra.lambda_function import GatherFunction
 from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD
 
 MAP_LABEL: Final = "Shards"

@@ -12,8 +12,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.buckets import Area
-from infra.gather_function import GatherFunction
 from infra.grant import acknowledge, allow
+from infra.lambda_function import GatherFunction
 from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
 
 

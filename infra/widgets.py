@@ -8,8 +8,8 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 
-from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
+from infra.lambda_function import GatherFunction
 from pixel_gather.core.metric_names import (
     FETCHED,
     GATHER,

@@ -17,7 +17,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.gdal.gdal_error_status import classify_messages
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings

@@ -17,8 +17,8 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.features.rank.rank import Ranking, rank_async
+from pixel_gather.features.rank.ranking_page import Picture, picture_values
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.sheet import Picture, picture_values
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.experiment import markdown

@@ -16,8 +16,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
+from pixel_gather_emulator.end_with_caller import CommandError, RunCommand, tied_commands
 from pixel_gather_emulator.samples import Samples, seed, write_catalog
-from pixel_gather_emulator.tied import CommandError, RunCommand, tied_commands
 
 REPOSITORY: Final = Path(__file__).parents[2]
 _CDK: Final = REPOSITORY / "infra" / "node" / "node_modules" / ".bin" / "cdk"

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixel_gather_emulator.emulator import Emulator
-from pixel_gather_emulator.tied import RunCommand
+from pixel_gather_emulator.end_with_caller import RunCommand
 
 _DATA: Final = Path(__file__).parents[2] / "tests" / "data"
 _DEMO: Final = _DATA / "demo" / "sources.csv"

@@ -19,8 +19,8 @@ from typing import Any
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from pixel_gather_emulator.end_with_caller import kill_group, wait_until_input_closes
 from pixel_gather_emulator.supervisor import HOST
-from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixel_gather_emulator.certificates import write_certificates
-from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
+from pixel_gather_emulator.end_with_caller import kill_group, wait_until_input_closes
 
 FOLDER_PREFIX: Final = "pixel-gather-emulator-"
 LOG: Final = "emulator.log"

@@ -191,7 +191,7 @@ async def _known_header() -> bytes | None:
     """Return what opens a file of the benchmarks again: 225 tiles, as the published report's."""
     from benchmarks.workload import default_folder, make_workload  # noqa: PLC0415 # not in what is measured
     from pixel_gather.io.gdal.settings import GdalSettings  # noqa: PLC0415 # as above
-    from pixel_gather.io.geotiff.read_limits import GeoTiffSettings  # noqa: PLC0415 # as above
+    from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings  # noqa: PLC0415 # as above
     from pixel_gather.io.reader import CogReader  # noqa: PLC0415 # as above
 
     folder = default_folder()

@@ -23,7 +23,7 @@ from pixel_gather.core.read.measure_row import measure_row
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.store.object_store import open_place, open_store, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 

@@ -30,7 +30,7 @@ from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.results.receipt import digest_of_rows
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.engine.publish import publish
+from pixel_gather.engine.publish_version import publish
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.zarr_cube import ZarrCube

@@ -27,7 +27,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
-from pixel_gather.engine import choose_new_rows, commit_shard, publish, row_claim
+from pixel_gather.engine import choose_new_rows, commit_shard, publish_version, row_claim
 from pixel_gather.engine.base_cube import find_growing_cube
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
@@ -359,7 +359,7 @@ def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest
         patch.setattr(obstore, "put", watched(obstore.put))
         patch.setattr(obstore, "put_async", watched(obstore.put_async))
         patch.setattr(FakeControl, "put", put_control)
-        patch.setattr(publish, "_AT_ONCE", 1)  # so that each PUT has its own state, however slow it is
+        patch.setattr(publish_version, "_AT_ONCE", 1)  # each PUT has its own state, however slow it is
         assert grown.append(table) is not None
     return states
 

@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.source import CubeRow, Source
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.stores import StoredObject
 from pixel_gather.engine.archive import order_bands, pin_archive, read_archive

@@ -23,8 +23,8 @@ import numpy as np
 from pixel_gather.core.claim import check_can_continue, check_files
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles

@@ -64,8 +64,8 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.chip_table import Chips, ChipTable
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.plan_reduction import inherit_reduction
 from pixel_gather.core.plan.reduced_table import reduced_table

@@ -34,10 +34,10 @@ from pixel_gather.engine import (
     finish_gather,
     gather_shard,
     new_chips,
-    publish,
+    publish_version,
     step_files,
 )
-from pixel_gather.engine.publish import Check
+from pixel_gather.engine.publish_version import Check
 from pixel_gather.engine.row_claim import check_row_claim
 
 _TESTS: Final = Path(__file__).parents[1]
@@ -140,9 +140,9 @@ def _put_back_workers_that_do_not_look_at_the_claim(monkeypatch: pytest.MonkeyPa
 
 def _put_back_a_finish_that_does_not_look_at_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the finish of a gather whose cube was removed complete the new cube."""
-    for module in (finish_gather, publish):
+    for module in (finish_gather, publish_version):
         monkeypatch.setattr(module, "check_uncommitted", lambda found, _: found)
-    monkeypatch.setattr(publish, "commit", _replace_any_root)
+    monkeypatch.setattr(publish_version, "commit", _replace_any_root)
 
 
 async def _replace_any_root(
@@ -173,7 +173,7 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def complete(cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube) -> None:
         if not plan.append.is_first:
-            await publish.publish(cube, plan, staged, found=found)
+            await publish_version.publish(cube, plan, staged, found=found)
             return
 
         async def still_ours() -> None:
@@ -190,7 +190,7 @@ def _put_back_finishes_of_committed_gathers(monkeypatch: pytest.MonkeyPatch) -> 
             async def any_time() -> None: ...
 
             for keys in staged.phases(plan, found) if plan.append.is_first else ():
-                await publish.put_all(
+                await publish_version.put_all(
                     cube, keys, staged.content, still_ours=any_time, seen=dict.fromkeys(keys)
                 )
             await complete(cube, plan, staged, found=found)
@@ -207,14 +207,14 @@ def _put_back_publishing_of_committed_appends(monkeypatch: pytest.MonkeyPatch) -
         cube: SimulatedCube, plan: CubePlan, staged: StagedCube, *, found: FoundCube, **_: Any
     ) -> None:
         if plan.append.is_first:
-            await publish.publish(cube, plan, staged, found=found)
+            await publish_version.publish(cube, plan, staged, found=found)
             return
 
         async def still_ours() -> None:
             await check_row_claim(cube, plan)
 
         for keys in staged.phases(plan, found):
-            await publish.put_all(cube, keys, staged.content, still_ours=still_ours)
+            await publish_version.put_all(cube, keys, staged.content, still_ours=still_ours)
         await still_ours()
         if not await cube.put_object(ROOT_KEY, staged.content(ROOT_KEY), replaces=found.etag):
             check_uncommitted(await cube.found(), plan)

@@ -33,8 +33,8 @@ from pixel_gather import (
 )
 from pixel_gather.core.results.own_checksum import with_checksum
 from pixel_gather.features.join import copied_cube
+from pixel_gather.features.join.icechunk_repository import _ROOT_ID, Repository
 from pixel_gather.features.join.joined_group import CHUNK_ROWS
-from pixel_gather.features.join.repository import _ROOT_ID, Repository
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.main import command
 from support.images import write_image

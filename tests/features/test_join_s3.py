@@ -28,8 +28,8 @@ from pixel_gather import (
     rows_where,
     verify,
 )
+from pixel_gather.features.join.icechunk_repository import Repository
 from pixel_gather.features.join.joined_group import write_groups
-from pixel_gather.features.join.repository import Repository
 from pixel_gather.in_process.places import refuse_within_cube_of_bucket
 from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member

@@ -19,7 +19,7 @@ from pixel_gather import (
     search,
 )
 from pixel_gather.core.request.request import parse_request
-from pixel_gather.features.rank.sheet import sheet_html
+from pixel_gather.features.rank.ranking_page import sheet_html
 from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
 from scenes.scenes import item
 from support.joined_cubes import FILES, SERIES

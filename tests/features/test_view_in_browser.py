@@ -20,7 +20,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather import join, make_virtual
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.evidence import north_in_words
+from pixel_gather.core.results.report_content import north_in_words
 from pixel_gather.features.view import view
 from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles

@@ -21,7 +21,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.features.zones.zones import zones
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.tables.grid_fractions import grid_fractions
+from pixel_gather.tables.covered_shares import covered_shares
 from pixel_gather.tables.open_table import open_zones
 from pixel_gather.tables.read_features import FeatureColumns, given_features
 from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
@@ -460,8 +460,8 @@ def test_a_turned_grid(tmp_path: Path) -> None:
 
 def test_cells_outside_are_not_left_over() -> None:
     """GEOS leaves cells that a polygon does not touch as they were."""
-    far = grid_fractions(shapely.box(50, 50, 60, 60).wkb, box=(0, 0, 10, 10), width=10, height=10)
-    near = grid_fractions(shapely.box(0.5, 0, 1, 1).wkb, box=(0, 0, 10, 10), width=10, height=10)
+    far = covered_shares(shapely.box(50, 50, 60, 60).wkb, box=(0, 0, 10, 10), width=10, height=10)
+    near = covered_shares(shapely.box(0.5, 0, 1, 1).wkb, box=(0, 0, 10, 10), width=10, height=10)
 
     assert not far.any()
     assert near.sum() == near[9, 0] == 0.5

@@ -20,7 +20,7 @@ from pixel_gather.io.gdal.pinned_object import PinnedObject
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.gdal.stored_ranges import find_stored_ranges
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Fetched
 

@@ -15,10 +15,10 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.ifd import Ifd, parse_format, parse_ifd
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.store.object_store import Fetched
 

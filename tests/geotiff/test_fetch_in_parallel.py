@@ -14,8 +14,8 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.fetch_in_parallel import fetch_ranges
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.store.object_store import Fetched
 

@@ -29,8 +29,8 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -34,10 +34,10 @@ from geotiff.test_reader import ways
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, PackedIntegers, PackedRun
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import MAX_PACKED_NBYTES, PackedHeader, pack, peek, unpack
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

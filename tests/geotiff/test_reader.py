@@ -19,7 +19,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import SourceReader
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -12,7 +12,7 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.store.object_store import Fetched

@@ -7,8 +7,8 @@ import pytest
 
 from geotiff.small_tiffs import HREF, MemoryObject
 from pixel_gather.core.model.source import Cost
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -141,7 +141,7 @@ def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
     """Lambda shows two CPUs to functions of one vCPU. Python takes the number from this variable."""
     from aws_cdk import Duration  # noqa: PLC0415 # it takes seconds
 
-    from infra.gather_function import Sizing  # noqa: PLC0415 # as above
+    from infra.lambda_function import Sizing  # noqa: PLC0415 # as above
 
     sizing = partial(Sizing, package="shard", module="gather.gather_shard", timeout=Duration.seconds(1))
     functions = of_a_small_account().functions()

@@ -15,7 +15,7 @@ from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.common_grid import step_to
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_workload import check_task_fits
 from pixel_gather.core.request.request import parse_request

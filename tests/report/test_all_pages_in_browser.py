@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixel_gather import rank
-from pixel_gather.features.rank.sheet import write_sheet
+from pixel_gather.features.rank.ranking_page import write_sheet
 from rank.rasters import landscape, make_cog
 from support.browser import LOADED, Page, faults, needs_browser, opened_browser, violations
 from support.pages import FILES, SIZES, VIEWED, Pages, opened_pages

@@ -14,7 +14,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.evidence import Scaling
+from pixel_gather.core.results.report_content import Scaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.features.report.cube_evidence import _seconds_waited, read_evidence
 from pixel_gather.io.cube.array_chunks import write_small_array

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bench.figures.made_runs import run_with
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import state_findings
 

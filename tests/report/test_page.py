@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from pixel_gather.core.results.evidence import Evidence, MaskedQuicklooks, names_apart
+from pixel_gather.core.results.report_content import Evidence, MaskedQuicklooks, names_apart
 from pixel_gather.core.results.run_table import run_columns
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page import comparison_of, page_of

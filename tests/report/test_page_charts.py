@@ -12,7 +12,7 @@ import pytest
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.evidence import Coverage, Place
+from pixel_gather.core.results.report_content import Coverage, Place
 from pixel_gather.features.report.cube_evidence import read_evidence
 from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words

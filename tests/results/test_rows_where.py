@@ -8,7 +8,7 @@ import pytest
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.rows_where import NumberedTexts, number_texts, select_rows
-from pixel_gather.core.where import parse_where
+from pixel_gather.core.scene_conditions import parse_where
 
 DAY_US = 86_400_000_000
 COLUMNS: dict[str, Any] = {

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.run_table import (
     column_of_run,
     run_columns,
@@ -16,6 +15,7 @@ from pixel_gather.core.results.run_table import (
     table_as_text,
     table_rows,
 )
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 
 RUN = Run(

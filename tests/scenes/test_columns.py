@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.core.area import Area, Box, unwrap_box
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.columns import (
     N_PER_BLOCK,
@@ -27,7 +28,6 @@ from pixel_gather.core.scenes.columns import (
 )
 from pixel_gather.core.scenes.item import SceneKey, scene_key
 from pixel_gather.core.time_range import TimeRange, parse_time_range
-from pixel_gather.core.where import parse_where
 from scenes.scenes import item
 
 

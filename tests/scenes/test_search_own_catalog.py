@@ -14,9 +14,9 @@ from shapely.geometry import shape
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.time_range import parse_time_range
-from pixel_gather.core.where import parse_where
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes import search_own_catalog
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog

@@ -20,10 +20,10 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.web_address import hosts_only, same_host_only
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.search_criteria import SearchCriteria
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import parse_time_range
-from pixel_gather.core.where import parse_where
 from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store import json_http

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.tables.expression import Expression
-from pixel_gather.tables.indexes import EXPRESSIONS, band_number, found_band
+from pixel_gather.tables.spectral_indexes import EXPRESSIONS, band_number, found_band
 
 _BANDS = {"red": np.array([[2.0, 4.0]]), "nir": np.array([[6.0, 4.0]]), "visual:2": np.array([[1.0, 9.0]])}
 

@@ -14,8 +14,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment, cube_name
+from handlers.gather.publish_result import publish_result
 from handlers.gather.register import leave
-from handlers.gather.result import publish_result
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.errors import GatherError
 from pixel_gather.core.plan.cube_plan import CubePlan

@@ -20,9 +20,9 @@ from handlers.deployment.admit_request import admit, open_gather_table, refuse
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers, worker_size_index
+from handlers.gather.publish_result import look_up_result
 from handlers.gather.readers import Readers
 from handlers.gather.register import Content, enter
-from handlers.gather.result import look_up_result
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
 from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.plan.chip_table import ChipTable

@@ -5,7 +5,7 @@ from typing import Final
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.ports import Projector, SourceAccess
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 
 _LONGEST_SOURCE_S: Final = 180.0

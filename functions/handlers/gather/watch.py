@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from msgspec import Struct
 
 from handlers.deployment.settings import Settings
-from pixel_gather.core.longest_pause import longest_pause_s
+from pixel_gather.core.longest_schedule_pause import longest_pause_s
 from pixel_gather.core.metric_names import SCHEDULE_LATENESS
 from pixel_gather.io.aws.executions import TICK
 from pixel_gather.io.aws.metrics import EmfMetrics

@@ -14,7 +14,7 @@ from pixel_gather.features.rank.kept_statistics import drop_replaced
 from pixel_gather.features.rank.ranker import OnScene, Ranker, make_ranker
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 
 MOST_ANSWER_NBYTES: Final = 5_000_000

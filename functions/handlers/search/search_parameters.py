@@ -10,9 +10,9 @@ from handlers.search.scene_answers import NO_COLLECTION
 from pixel_gather.core.area import Area, box_of_corners, check_box, check_pair
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_fields import check_names
+from pixel_gather.core.scene_conditions import CLOUD_COVER, Where, parse_where
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
-from pixel_gather.core.where import CLOUD_COVER, Where, parse_where
 
 MOST_SCENES: Final = 10_000
 MOST_EXPANDED: Final = 500

@@ -21,7 +21,7 @@ from pixel_gather.core.model.source import Source
 from pixel_gather.core.ports import LevelReader
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.open_list_file import open_list_file

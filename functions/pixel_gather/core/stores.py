@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan, PixelArray, claim_of
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.stored_tiles import BandTiles
 

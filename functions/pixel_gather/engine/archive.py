@@ -13,7 +13,7 @@ import msgspec
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.stores import ArchiveStore

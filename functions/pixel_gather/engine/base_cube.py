@@ -10,7 +10,7 @@ from pixel_gather.core.claim import find_cube
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.cube_plan import Append
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.stores import NOT_COMPLETE, ArchiveStore, CubeStore, FoundCube
 from pixel_gather.engine.archive import read_archive
 

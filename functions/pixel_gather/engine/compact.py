@@ -16,7 +16,7 @@ from pixel_gather.core.plan.cube_plan import claim_of
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import ROOT_KEY, CubeStore, FoundCube
 from pixel_gather.engine.base_cube import find_growing_cube
-from pixel_gather.engine.publish import Check, commit, put_all
+from pixel_gather.engine.publish_version import Check, commit, put_all
 from pixel_gather.engine.row_claim import RowClaim, check_claimed, claim_key, take_claim
 
 _THEN: Final = "Run again when it is done"

@@ -23,7 +23,7 @@ from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import Append, CubePlan, slot_of_mask
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan_again import Again
 from pixel_gather.core.results.contributors import CONTRIBUTORS, scenes_from_lines
 from pixel_gather.core.results.row_evidence import ChipValues, column_value, rows_from_values

@@ -43,7 +43,7 @@ from pixel_gather.engine.gather_context import GatherStores, always
 from pixel_gather.engine.gather_shard import give_up_shard, were_read
 from pixel_gather.engine.header_cache import read_gathered_headers
 from pixel_gather.engine.place_tried_rows import Tried, with_tried
-from pixel_gather.engine.publish import planned_keys, publish
+from pixel_gather.engine.publish_version import planned_keys, publish
 from pixel_gather.engine.row_claim import check_row_claim
 from pixel_gather.engine.step_files import (
     FOUND_LIST_KEY,

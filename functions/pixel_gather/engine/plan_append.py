@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.inherit import check_inherits, check_reduces_alike
+from pixel_gather.core.plan.cube_template import check_inherits, check_reduces_alike
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
 from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_table

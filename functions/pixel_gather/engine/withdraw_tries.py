@@ -13,7 +13,7 @@ import numpy as np
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.row_coordinates import status_coordinate
 from pixel_gather.core.stores import ControlStore, CubeStore
-from pixel_gather.engine.publish import put_all
+from pixel_gather.engine.publish_version import put_all
 from pixel_gather.engine.row_claim import check_next_version, check_row_claim
 from pixel_gather.engine.step_files import is_planned
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate import worker_limits
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.store.store_settings import StoreSettings, refuse_low
 
 

@@ -16,7 +16,7 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import LevelledSource, OpenedSource
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
 from pixel_gather.io.store.object_store import Fetched, Ranges

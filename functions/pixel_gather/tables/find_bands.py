@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import CubeRow, Source
-from pixel_gather.tables.indexes import band_number, found_band
+from pixel_gather.tables.spectral_indexes import band_number, found_band
 
 _SHORTEST_NAME: Final = 8
 

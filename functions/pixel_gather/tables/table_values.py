@@ -12,7 +12,7 @@ from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.tables.expression import Expression
-from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
+from pixel_gather.tables.spectral_indexes import EXPRESSIONS, SHARES
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.+)", re.DOTALL)
 

@@ -24,8 +24,8 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.tables.covered_shares import Fractions, covered_shares
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
-from pixel_gather.tables.grid_fractions import Fractions, grid_fractions
 from pixel_gather.tables.part_folder import LineStatus
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample_at_pixels import Indexes, TileRun, cut_runs
@@ -301,7 +301,7 @@ class ZonePlaces:
         west, north = transform.c + first_col * transform.a, transform.f + first_row * transform.e
         east, south = west + width * transform.a, north + height * transform.e  # as exactextract rounds
         if self.coverage == "fraction":
-            return grid_fractions(wkb, box=(west, south, east, north), width=width, height=height)
+            return covered_shares(wkb, box=(west, south, east, north), width=width, height=height)
         placed = Transform(a=transform.a, b=0, c=west, d=0, e=transform.e, f=north)
         return rasterise(shape, (height, width), placed, all_touched=self.coverage == "touched")
 

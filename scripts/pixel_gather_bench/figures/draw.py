@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.page import Plot
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme

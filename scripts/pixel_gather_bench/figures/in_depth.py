@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.look import Drawn, finish_axes, head, new_figure, say_not_counted, whole_ticks

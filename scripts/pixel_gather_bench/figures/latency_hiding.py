@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.features.report.findings import best_run, group_by_series, plain_number
 
 type Numbers = np.ndarray[Any, np.dtype[Any]]

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from msgspec import Struct
 
 from pixel_gather.core.results import published_runs
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.in_flight import in_flight_at_start
 from pixel_gather.io.pictures.theme import Theme

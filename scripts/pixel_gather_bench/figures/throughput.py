@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from msgspec import Struct
 
 from pixel_gather.core.results import published_runs
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.io.pictures.theme import Theme
 from pixel_gather_bench.figures.look import (

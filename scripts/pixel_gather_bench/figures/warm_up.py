@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import group_by_series
 from pixel_gather.io.pictures.theme import Theme

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from msgspec import Struct
 
 from pixel_gather.core.results import published_runs
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Floats
 from pixel_gather.features.report.findings import group_by_series, plain_number
 from pixel_gather.features.report.in_flight import Slices, cut_into_slices

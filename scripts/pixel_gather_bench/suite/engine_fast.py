@@ -15,7 +15,7 @@ from pixel_gather.core.ports import OpenedSource, SourceReader
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.object_store import Objects

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.experiment import machine_in_words, put_text, rounds

@@ -12,7 +12,7 @@ from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.lists.source_list import named_sources
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Objects

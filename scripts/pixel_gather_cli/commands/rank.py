@@ -183,7 +183,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
         about = {name: value for name, value in table.items() if name != "scenes"}
         write_table(table["scenes"], Path(in_home(out["parquet"])), about=about)
     if out["html"]:
-        from pixel_gather.features.rank.sheet import write_sheet  # noqa: PLC0415 # for sheets alone
+        from pixel_gather.features.rank.ranking_page import write_sheet  # noqa: PLC0415 # for sheets alone
 
         write_sheet(ranking, pictures, Path(in_home(out["html"])))
     click.echo(_summary(table), err=True)

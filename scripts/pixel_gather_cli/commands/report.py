@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
-from pixel_gather.core.results.evidence import Evidence, names_apart
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.report_content import Evidence, names_apart
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.in_process.places import check_place, refuse_within_cube, show_place
 from pixel_gather.io.store.object_store import Store, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings

@@ -8,8 +8,8 @@ import click
 from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.features.join.icechunk_repository import JoinedVersion
 from pixel_gather.features.join.join import joined_versions
-from pixel_gather.features.join.repository import JoinedVersion
 from pixel_gather.features.versions.versions import list_versions
 from pixel_gather.in_process.joined_places import is_joined
 from pixel_gather_cli.progress import with_progress

@@ -4,7 +4,7 @@ import heapq
 
 import numpy as np
 
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 
 

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from msgspec.structs import asdict
 
 from bench.figures.made_runs import run_of
-from pixel_gather.core.results.run import Run
 from pixel_gather.core.results.run_table import run_columns, table_as_text
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.io.pictures.theme import DARK, LIGHT
 from pixel_gather_bench.figures import in_depth, warm_up

@@ -5,7 +5,7 @@ from copy import replace
 import pytest
 
 from bench.figures.made_runs import run_of
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures import workers
 from pixel_gather_bench.figures.look import to_svg

@@ -14,8 +14,8 @@ from geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, tiff
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.window import Window
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.packed_header import unpack
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 

@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 from fuzz.mutations import mutated_json as mutated
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.item import asset_hrefs, footprint_shape, scene_key, without_links
 from pixel_gather.core.scenes.scene_sources import asset_choices, row_of, sources_of
 from pixel_gather.core.scenes.skipped_items import SkippedItems
-from pixel_gather.core.where import parse_where
 from pixel_gather.io.scenes.item_files import _decode_json, _items_of_document
 from pixel_gather.io.scenes.item_types import hash_structure
 from pixel_gather.io.scenes.spooled_items import SpooledItems

@@ -11,8 +11,8 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, check_href
 from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.time_range import parse_time_range
-from pixel_gather.core.where import parse_where
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression

@@ -22,7 +22,7 @@ from pixel_gather.core.plan.warped_grid import MOST_DEGREES, lay_asked_grid, lay
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
-    from pixel_gather.core.plan.inherit import CubeTemplate
+    from pixel_gather.core.plan.cube_template import CubeTemplate
     from pixel_gather.core.request.grid_request import GridRequest
     from pixel_gather.core.request.request import GatherRequest
 

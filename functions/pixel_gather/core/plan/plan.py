@@ -39,7 +39,7 @@ from pixel_gather.core.plan.cube_plan import (
     Reduction,
     SourceSlot,
 )
-from pixel_gather.core.plan.inherit import CubeTemplate, check_inherits, shared_fields
+from pixel_gather.core.plan.cube_template import CubeTemplate, check_inherits, shared_fields
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.plan.plan_reduction import (

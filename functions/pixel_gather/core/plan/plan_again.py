@@ -13,7 +13,7 @@ from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan_reduction import inherit_reduction
 from pixel_gather.core.plan.plan_workload import (
     check_task_fits,

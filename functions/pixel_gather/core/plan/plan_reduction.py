@@ -12,7 +12,7 @@ from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout, plan_layout
 from pixel_gather.core.plan.cube_plan import CHOSEN, Append, Measurement, Reduction, SourceSlot
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.reduced_table import ReducedTable, most_scenes
 from pixel_gather.core.ports import SourceTable
 

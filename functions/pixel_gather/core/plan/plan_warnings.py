@@ -11,7 +11,7 @@ from pixel_gather.core.estimate.pricing import PRICES_OF, SAME_PRICES
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.reduced_table import ReducedTable
 from pixel_gather.core.ports import SourceTable
 

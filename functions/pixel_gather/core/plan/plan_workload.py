@@ -23,7 +23,7 @@ from pixel_gather.core.plan.cube_plan import (
     Reduction,
     SourceSlot,
 )
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.ports import OpenedSource, SourceTable

@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.results.row_coordinates import Values, missing_in
-from pixel_gather.core.where import Condition, Value, Where
+from pixel_gather.core.scene_conditions import Condition, Value, Where
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

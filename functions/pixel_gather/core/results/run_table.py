@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixel_gather.core.results import published_runs
 from pixel_gather.core.results.published_runs import PublishedRun, PublishedSpread
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Spread, TimingSummary
 
 LABEL_WIDTH: Final = 22

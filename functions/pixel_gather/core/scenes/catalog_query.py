@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scene_conditions import Where
 from pixel_gather.core.scenes.item import scene_hash
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange
-from pixel_gather.core.where import Where
 
 _POSITION: Final = struct.Struct("<qQ")
 

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.area import SHIFTS, unwrap_box
+from pixel_gather.core.scene_conditions import most_cloud
 from pixel_gather.core.scenes.acquisition import Acquisition
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.scenes.duplicates import SAME_TIME_US
 from pixel_gather.core.scenes.item import SceneKey
-from pixel_gather.core.where import most_cloud
 
 type Columns = dict[str, np.ndarray[Any, Any]]
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from pixel_gather.core.area import Box, check_box, finite, unwrap_box, unwrapped_shape, wrap_longitude
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.scene_conditions import CLOUD_COVER
 from pixel_gather.core.scenes.acquisition import Acquisition, acquisition_of
 from pixel_gather.core.time_range import LAST_US, parse_period
-from pixel_gather.core.where import CLOUD_COVER
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -10,11 +10,11 @@ from msgspec import Struct
 from pixel_gather.core.area import unwrap_box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning, kept_unit
+from pixel_gather.core.scene_conditions import CLOUD_COVER
 from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
 from pixel_gather.core.scenes.item import find_asset, scene_key
 from pixel_gather.core.time_range import format_moment
-from pixel_gather.core.where import CLOUD_COVER
 
 type Item = Mapping[str, Any]
 type Address = Literal["asset", "s3", "https"]

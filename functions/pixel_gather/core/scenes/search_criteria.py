@@ -9,11 +9,11 @@ from msgspec import Struct
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.scene_conditions import Where, parse_where
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
-from pixel_gather.core.where import Where, parse_where
 
 MOST_SCENES: Final = 100_000
 """Found by one search, if it does not say otherwise."""

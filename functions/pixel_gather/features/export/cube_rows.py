@@ -12,7 +12,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import BAND
-from pixel_gather.core.results.evidence import Image, Mask, is_shown
+from pixel_gather.core.results.report_content import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.results.evidence import Image, Mask, Scaling
+from pixel_gather.core.results.report_content import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.io.cube.cf_scaling import read_scaling

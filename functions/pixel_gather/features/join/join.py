@@ -19,6 +19,7 @@ from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.copied_cube import copy_cubes
 from pixel_gather.features.join.find_members import find_members
+from pixel_gather.features.join.icechunk_repository import JoinedVersion, Repository, Transaction
 from pixel_gather.features.join.join_rows import SHOWN, check_column
 from pixel_gather.features.join.joined_files import JoinedFiles
 from pixel_gather.features.join.joined_group import (
@@ -31,7 +32,6 @@ from pixel_gather.features.join.joined_group import (
 from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader, changed_rows
 from pixel_gather.features.join.references import innermost_folders
-from pixel_gather.features.join.repository import JoinedVersion, Repository, Transaction
 from pixel_gather.in_process.places import (
     check_new_place,
     check_place,

@@ -15,6 +15,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.results.join_member import PRESENCE, Member
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
+from pixel_gather.features.join.icechunk_repository import Transaction
 from pixel_gather.features.join.join_rows import (
     MEMBER,
     OWN,
@@ -38,7 +39,6 @@ from pixel_gather.features.join.joined_metadata import (
 )
 from pixel_gather.features.join.read_members import is_same_file
 from pixel_gather.features.join.references import refer_to_shards
-from pixel_gather.features.join.repository import Transaction
 from pixel_gather.io.cube.bounded_codecs import with_bounded_codecs
 
 CHUNK_ROWS: Final = 65_536

@@ -21,9 +21,9 @@ from pixel_gather.features.rank.scene_view import OnLevel, SceneView
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.features.rank.usable_levels import Level, LevelCost
 from pixel_gather.tables.find_bands import BandOf
-from pixel_gather.tables.indexes import NORMALISED
 from pixel_gather.tables.pixel_gate import PixelGate
 from pixel_gather.tables.read_bands import check_band
+from pixel_gather.tables.spectral_indexes import NORMALISED
 
 _OFFSET_APPLIED: Final = "the catalog's offset is not applied: the pixels have it already"
 _IGNORES_SCALING: Final = "a scale or offset that is no number is ignored"

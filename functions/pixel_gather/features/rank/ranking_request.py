@@ -15,7 +15,7 @@ from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.request.given_fields import check_names
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
-from pixel_gather.tables.indexes import EXPRESSIONS, SHARES
+from pixel_gather.tables.spectral_indexes import EXPRESSIONS, SHARES
 from pixel_gather.tables.table_values import named_bands
 
 DEFAULT_PRECISION: Final = "2%"
@@ -84,7 +84,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
     """As it was given: a name or an expression."""
 
     expression: Expression | None
-    """None for the shares of `pixel_gather.tables.indexes.SHARES`."""
+    """None for the shares of `pixel_gather.tables.spectral_indexes.SHARES`."""
 
     area: Area | None = None
     """None for the whole of each scene."""

@@ -18,9 +18,10 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import steps_in_words
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.results.cost import usd_by_service as priced
-from pixel_gather.core.results.evidence import (
+from pixel_gather.core.results.report import Report, conditions_of, machine_of
+from pixel_gather.core.results.report_content import (
     Coverage,
     Evidence,
     GatherPrice,
@@ -30,9 +31,8 @@ from pixel_gather.core.results.evidence import (
     slowest_first,
     window_in_words,
 )
-from pixel_gather.core.results.report import Report, conditions_of, machine_of
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.features.report.cube_footprints import read_footprints

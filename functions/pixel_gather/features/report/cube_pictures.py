@@ -11,7 +11,7 @@ import obstore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.evidence import Image, Look, MaskedQuicklooks, Picture, is_shown
+from pixel_gather.core.results.report_content import Image, Look, MaskedQuicklooks, Picture, is_shown
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
 from pixel_gather.io.cube.cf_scaling import meaning_of, read_scaling

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.evidence import Coverage, Mask, Series, SourceRow
+from pixel_gather.core.results.report_content import Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
 from pixel_gather.io.cube.row_view import RowGroup

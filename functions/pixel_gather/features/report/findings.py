@@ -11,7 +11,7 @@ from pixel_gather.core.results.published_runs import (
     MOST_EFFICIENT_THREADS,
     ONE_THREAD,
 )
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.in_flight import cut_into_slices
 

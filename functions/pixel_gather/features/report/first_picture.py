@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning, true_colour
-from pixel_gather.core.results.evidence import Look, MaskedQuicklooks
+from pixel_gather.core.results.report_content import Look, MaskedQuicklooks
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, painted_classes
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_file
 from pixel_gather.io.pictures.stretch import common_stretches

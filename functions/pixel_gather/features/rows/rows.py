@@ -13,7 +13,7 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.results.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import Mask, NumberedTexts, select_rows
-from pixel_gather.core.where import parse_where
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.features.join.joined_metadata import centre_of
 from pixel_gather.features.rows.read_rows import RowColumns
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice

@@ -25,9 +25,9 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import chunk_rows
 from pixel_gather.engine.plan_gather import describe_place
+from pixel_gather.features.join.icechunk_repository import Repository
 from pixel_gather.features.join.join import open_repository
 from pixel_gather.features.join.read_members import changed_rows
-from pixel_gather.features.join.repository import Repository
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
 from pixel_gather.features.virtual.virtual_cube import VirtualCube
 from pixel_gather.in_process.job import Job, opened_job

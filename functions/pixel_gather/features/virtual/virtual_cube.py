@@ -21,9 +21,9 @@ from pixel_gather.core.results.row_coordinates import (
     table_values,
 )
 from pixel_gather.core.stores import ROOT_KEY
+from pixel_gather.features.join.icechunk_repository import Transaction
 from pixel_gather.features.join.joined_group import put_object
 from pixel_gather.features.join.references import Reference, innermost_folders
-from pixel_gather.features.join.repository import Transaction
 from pixel_gather.features.virtual.refer_tiles import ReferredRows
 from pixel_gather.features.virtual.referred_tiles import ReferredTiles
 from pixel_gather.io.cube.staged_cube import StagedZarrCube

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pixel_gather.core.model.band_meaning import BandMeaning
-from pixel_gather.core.results.evidence import Scaling
+from pixel_gather.core.results.report_content import Scaling
 
 
 def read_scaling(array: Any) -> Scaling:

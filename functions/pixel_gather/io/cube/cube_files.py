@@ -13,8 +13,8 @@ from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import NOT_OF_A_CUBE, ArrayExistsError, StoreError, why_no_cube
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube, StoredObject
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.core.results.evidence import Image, Mask
+from pixel_gather.core.results.report_content import Image, Mask
 from pixel_gather.core.results.timings import Integers
 
 if TYPE_CHECKING:

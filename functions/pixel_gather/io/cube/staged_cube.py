@@ -1,7 +1,7 @@
 """Writes everything of a cube but its pixels: metadata, coordinates, and the files beside them.
 
 A finish writes them to a temporary folder, and publishes them when they are whole; see
-`pixel_gather.engine.publish`.
+`pixel_gather.engine.publish_version`.
 """
 
 import asyncio

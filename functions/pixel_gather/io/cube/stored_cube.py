@@ -11,7 +11,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.core.errors import NOT_OF_A_CUBE, StoreError, why_no_cube
 from pixel_gather.core.model.source import MAX_EXACT, NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.plan.cube_plan import BAND
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.results.contributors import Scenes, scenes_from_lines
 from pixel_gather.core.results.find_drift import Version

@@ -2,7 +2,7 @@
 
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 measurements' metadata and the shards. All else is staged, and published when the shards are there; see
-`pixel_gather.engine.publish`.
+`pixel_gather.engine.publish_version`.
 
 Rows are added in the same order, but for the claim. Readers that hold the former metadata read the former
 rows: chunks of these keep their places in all objects. Objects of one chunk have these rows, too.

@@ -14,8 +14,8 @@ import obstore
 from msgspec import Struct, to_builtins
 
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement, PixelArray
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cube_version import CubeVersion
-from pixel_gather.core.plan.inherit import CubeTemplate
 from pixel_gather.core.results.own_checksum import CHECKSUM, checksum_of
 from pixel_gather.io.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
 from pixel_gather.io.cube.tile_codecs import Codec, Codecs, bytes_codec, tile_codecs

@@ -9,8 +9,8 @@ from msgspec import Struct
 from pixel_gather.core.in_thread import in_thread
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.geotiff.fetch_in_parallel import cut_range, fetch_ranges
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.layout import TileLayout
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles, TileKey
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.tile_reads import Get, TileRead, join_tile_reads, place_of, same_tiles

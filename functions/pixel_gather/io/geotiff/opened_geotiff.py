@@ -16,6 +16,7 @@ from pixel_gather.core.task_group import all_of
 from pixel_gather.io.geotiff.decode import check_stored, check_stored_nbytes
 from pixel_gather.io.geotiff.fetch_and_decode import PixelRead
 from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header import find_overviews, has_mask, reduced_header
 from pixel_gather.io.geotiff.header_bytes import NeedBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
@@ -24,7 +25,6 @@ from pixel_gather.io.geotiff.layout import Compression, TileLayout
 from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES
 from pixel_gather.io.geotiff.packed_header import pack
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.tile_reads import (
     Get,

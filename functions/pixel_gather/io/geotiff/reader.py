@@ -6,6 +6,7 @@ from time import perf_counter
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.io.geotiff.geo_keys import parse_crs, parse_geo_keys
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header import build_header, find_overviews
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
@@ -14,7 +15,6 @@ from pixel_gather.io.geotiff.layout import parse_layout
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.packed_header import Restored, unpack
 from pixel_gather.io.geotiff.parsed_headers import Parsed, ParsedHeaders
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.transform import has_only_control_points

@@ -7,8 +7,8 @@ from typing import Final
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.store.object_store import Ranges

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, NO_MEANING, BandClass, BandMeaning, has_classes
 from pixel_gather.core.model.band_names import CLASS_COLOURS, SCENE_CLASSES, common_name
-from pixel_gather.core.results.evidence import Image, Mask
+from pixel_gather.core.results.report_content import Image, Mask
 
 _MOST_UNNAMED: Final = 12
 """A measurement of whole numbers has classes if it has at most so many values."""

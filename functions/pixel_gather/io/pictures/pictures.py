@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from PIL import Image as Pillow
 
-from pixel_gather.core.results.evidence import Image, Mask
+from pixel_gather.core.results.report_content import Image, Mask
 from pixel_gather.io.pictures.stretch import Stretch
 
 _TRIED: Final = 24

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.results.evidence import Image, Mask
+from pixel_gather.core.results.report_content import Image, Mask
 
 _MOST_SAMPLES: Final = 2_000_000
 _PERCENTILES: Final = (2, 98)

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.web_address import shown_url, with_query_of, without_query
+from pixel_gather.core.scene_conditions import to_query
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import format_range
-from pixel_gather.core.where import to_query
 from pixel_gather.io.store.json_http import JsonAnswer, JsonClient
 
 _PAGE: Final = 250

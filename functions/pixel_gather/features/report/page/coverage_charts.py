@@ -6,7 +6,7 @@ import numpy as np
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.evidence import Coverage
+from pixel_gather.core.results.report_content import Coverage
 from pixel_gather.io.pictures.chart import (
     SIDE,
     Chart,

@@ -6,7 +6,7 @@ from typing import Final
 
 from pixel_gather.core.model.footprints import Footprints
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.evidence import Place
+from pixel_gather.core.results.report_content import Place
 from pixel_gather.features.report.lonlat import epsg_code, utm_zone
 
 KM_PER_DEGREE: Final = 111.32

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.results.evidence import Evidence
+from pixel_gather.core.results.report_content import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, summary_rows, table_rows
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
 from pixel_gather.features.report.page.views import view_of

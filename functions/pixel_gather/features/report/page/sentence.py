@@ -8,8 +8,8 @@ import numpy as np
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.evidence import Coverage
 from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.report_content import Coverage
 
 _DAY_US: Final = 86_400_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

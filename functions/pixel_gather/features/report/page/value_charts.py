@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.results.evidence import Coverage, Evidence, Look, Scaling, Series
+from pixel_gather.core.results.report_content import Coverage, Evidence, Look, Scaling, Series
 from pixel_gather.features.report.page.coverage_charts import share_in_words
 from pixel_gather.io.pictures.chart import (
     SIDE,

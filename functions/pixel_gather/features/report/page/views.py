@@ -10,8 +10,8 @@ from msgspec import Struct
 from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.read.quicklook import SHORTEST_SIDE
-from pixel_gather.core.results.evidence import Evidence, SourceRow
 from pixel_gather.core.results.report import Cause, Report
+from pixel_gather.core.results.report_content import Evidence, SourceRow
 from pixel_gather.features.report.page.coverage_charts import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of

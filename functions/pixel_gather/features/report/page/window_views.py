@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.results.evidence import Look, Picture
+from pixel_gather.core.results.report_content import Look, Picture
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.pictures import (
     ColourChannel,

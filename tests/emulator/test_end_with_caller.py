@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather_emulator.tied import CommandError, tied_commands
+from pixel_gather_emulator.end_with_caller import CommandError, tied_commands
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixel_gather.engine import publish
+from pixel_gather.engine import publish_version
 
 
 @dataclass
@@ -46,7 +46,7 @@ def test_what_was_refused_is_looked_at_checked_and_put_again() -> None:
     """The check comes between the look and the PUT. So the PUT of who was stopped after it is refused."""
     cube: Any = Contested(etag="before", others="others")
 
-    asyncio.run(publish.put_all(cube, ["x"], lambda _: b"", still_ours=cube.check))
+    asyncio.run(publish_version.put_all(cube, ["x"], lambda _: b"", still_ours=cube.check))
 
     assert cube.calls == ["look", "check", "put"] * 2
     assert cube.etag == "ours"
@@ -56,7 +56,9 @@ def test_what_was_seen_before_is_not_looked_at_until_it_is_refused() -> None:
     """So a new cube costs one request a file."""
     cube: Any = Contested(etag="before", others="others")
 
-    asyncio.run(publish.put_all(cube, ["x"], lambda _: b"", still_ours=cube.check, seen={"x": "before"}))
+    asyncio.run(
+        publish_version.put_all(cube, ["x"], lambda _: b"", still_ours=cube.check, seen={"x": "before"})
+    )
 
     assert cube.calls == ["check", "put", "look", "check", "put"]
     assert cube.etag == "ours"
@@ -64,11 +66,11 @@ def test_what_was_seen_before_is_not_looked_at_until_it_is_refused() -> None:
 
 def test_a_commit_that_is_refused_for_no_reason_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 may refuse one of two PUTs at the same time, also if neither of them has come through."""
-    monkeypatch.setattr(publish, "_LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(publish_version, "_LONGEST_PAUSE_S", 0.0)
     cube: Any = Contested(etag="before", others="before")
     found: Any = SimpleNamespace(version=0, etag="before")
 
-    asyncio.run(publish.commit(cube, b"", found=found, still_ours=cube.check))
+    asyncio.run(publish_version.commit(cube, b"", found=found, still_ours=cube.check))
 
     assert cube.calls == ["check", "put", "check", "put"]
     assert cube.etag == "ours"

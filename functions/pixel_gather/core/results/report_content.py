@@ -12,7 +12,7 @@ from pixel_gather.core.model.footprints import Footprints, SourceFootprints
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.report import Report
-from pixel_gather.core.results.run import Run
+from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Floats, Integers
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]

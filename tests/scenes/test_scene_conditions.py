@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.where import most_cloud, parse_where, to_query
+from pixel_gather.core.scene_conditions import most_cloud, parse_where, to_query
 
 SCENE = {"eo:cloud_cover": 39.5, "platform": "sentinel-2a", "grid:code": "MGRS-33TWL", "good": True, "n": 3}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.io.geotiff.read_limits import GeoTiffSettings
+from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 
 
 def test_a_first_read_that_is_named_is_fixed() -> None:

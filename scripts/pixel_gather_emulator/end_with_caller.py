@@ -38,7 +38,7 @@ def tied_commands() -> Generator[RunCommand]:
 
     def run(command: Sequence[str], environment: Mapping[str, str], *, cwd: Path) -> str:
         started = subprocess.Popen(  # noqa: S603 # our own words
-            [sys.executable, "-m", "pixel_gather_emulator.tied", *command],
+            [sys.executable, "-m", "pixel_gather_emulator.end_with_caller", *command],
             env=environment,
             cwd=cwd,
             stdin=subprocess.PIPE,

@@ -21,7 +21,7 @@ _NAMES: Final = ("libgeos_c*", "geos_c*")
 _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 
 
-def grid_fractions(
+def covered_shares(
     wkb: bytes, *, box: tuple[float, float, float, float], width: int, height: int
 ) -> Fractions:
     """Return the share of each cell that a polygon covers, (y, x), the first row at the top.

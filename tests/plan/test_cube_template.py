@@ -15,7 +15,7 @@ from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.inherit import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.core.results.evidence import (
+from pixel_gather.core.results.report_content import (
     MaskedQuicklooks,
     is_shown,
     name_of,

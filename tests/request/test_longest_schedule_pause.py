@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.core.longest_pause import longest_pause_s
+from pixel_gather.core.longest_schedule_pause import longest_pause_s
 
 _HOUR_S = 3600
 _DAY_S = 24 * _HOUR_S
