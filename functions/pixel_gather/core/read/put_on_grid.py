@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.grid_step import GridStep, Resampling
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import keep_off_nodata, valid_pixels
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -63,7 +63,7 @@ def _blocks(own: Pixels, over: int) -> Iterator[Pixels]:
 
 
 def _average(own: Pixels, out: Pixels, *, over: int, nodata: float | None) -> None:
-    """Average the pixels of each block that are there. Integers are rounded, halves up."""
+    """Average the pixels of each block that are there. Integers are rounded, halves up. None is nodata."""
     is_float = own.dtype.kind == "f"
     narrow = np.int32 if own.dtype.kind == "i" else np.uint32
     wide = np.float64 if is_float else narrow if own.dtype.itemsize <= _NARROW else np.int64
@@ -79,6 +79,7 @@ def _average(own: Pixels, out: Pixels, *, over: int, nodata: float | None) -> No
             n += is_valid
     is_empty, some = n == 0, np.maximum(n, 1)
     out[...] = total / some if is_float else _divide_rounded(total, some)
+    keep_off_nodata(out, nodata)
     if is_empty.any():
         out[is_empty] = np.nan if nodata is None else nodata
 

@@ -64,3 +64,18 @@ def pixels_inside(
         return None
     packed = np.frombuffer(outcome.inside, np.uint8).reshape(-1, -(-width // 8))
     return np.unpackbits(packed[lines], axis=1, count=width).view(np.bool_)
+
+
+def keep_off_nodata(means: np.ndarray[Any, np.dtype[Any]], nodata: float | None) -> None:
+    """Give means that happen to be nodata the next value, in place, so that they count.
+
+    It is the next lower one, or the next higher one if nodata is the lowest of the dtype.
+    """
+    dtype, is_float = means.dtype, means.dtype.kind == "f"
+    if nodata is None or np.isnan(nodata) or not (hits := means == dtype.type(nodata)).any():
+        return
+    is_lowest = nodata == (np.finfo(dtype) if is_float else np.iinfo(dtype)).min
+    if is_float:
+        means[hits] = np.nextafter(dtype.type(nodata), dtype.type(np.inf if is_lowest else -np.inf))
+    else:
+        means[hits] = nodata + 1 if is_lowest else nodata - 1

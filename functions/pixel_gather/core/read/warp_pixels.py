@@ -21,7 +21,7 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.warped_grid import Floats, Warp, lie_inside, pixels_at, places_on
 from pixel_gather.core.ports import Projector
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import keep_off_nodata, valid_pixels
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -262,13 +262,7 @@ def _convert_means(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) 
     if dtype == np.float16:  # GDAL rounds these twice
         means = means.astype(np.float32)
     found: Pixels = means.astype(dtype) if is_float else np.floor(means + 0.5).astype(dtype)
-    if nodata is None or np.isnan(nodata) or not (hits := found == dtype.type(nodata)).any():
-        return found
-    lowest = np.finfo(dtype).min if is_float else np.iinfo(dtype).min
-    if is_float:
-        found[hits] = np.nextafter(dtype.type(nodata), dtype.type(np.inf if nodata == lowest else -np.inf))
-    else:
-        found[hits] = nodata + 1 if nodata == lowest else nodata - 1
+    keep_off_nodata(found, nodata)
     return found
 
 
