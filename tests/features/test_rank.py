@@ -207,6 +207,24 @@ def test_box_across_180_degrees_holds_both_sides(tmp_path: Path, precision: str)
     assert row["valid"] == 1.0
 
 
+@pytest.mark.parametrize("west", [0, 170, -180.5])
+def test_longitudes_go_around_the_earth(tmp_path: Path, west: float) -> None:
+    """Wherever an image begins to count them, it shows the same places."""
+    pixels = _globe(tmp_path / "globe.tif", transform=rasterio.Affine(1, 0, west, 0, -1, 90))
+    corners = [[170, -10], [-160, -10], [-160, 20], [170, 20], [170, -10]]
+    areas: list[dict[str, Any]] = [
+        {"bbox": [170, -10, -160, 20]},
+        {"geojson": {"type": "Polygon", "coordinates": [corners]}},
+    ]
+
+    rows = [rank([tmp_path / "globe.tif"], by="b1", precision="exact", **area).rows()[0] for area in areas]
+
+    inside = np.roll(pixels, math.floor(west) - 170, axis=1)[70:100, :30].astype("float64")
+    for row in rows:
+        assert (row["pixels"], row["valid"]) == (inside.size, 1.0)
+        assert row["value"] == pytest.approx(inside.mean(), rel=1e-9)
+
+
 def test_box_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Path) -> None:
     """Of images that end there; and both where the image's own grid goes on beyond 180 degrees."""
     pixels = _globe(tmp_path / "side.tif", transform=rasterio.Affine(0.1, 0, 144, 0, -0.1, 10))

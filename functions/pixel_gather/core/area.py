@@ -117,27 +117,32 @@ def wrap_longitude(longitude: float) -> float:
     return longitude - 360 if longitude > 180 else longitude  # noqa: PLR2004 # the antimeridian
 
 
-def sides_of(box: Box) -> tuple[Box, ...]:
-    """Return a box as parts that do not cross the antimeridian: itself, or one part for each side."""
-    west, south, east, north = box
-    if west <= east:
-        return (box,)
+def sides_of(box: Box, *, first: float = -180.0) -> tuple[Box, ...]:
+    """Return a box as parts within the turn that begins at a longitude: mostly one, or one for each side."""
+    west, south, east, north = unwrap_box(box)
+    turns = 0 if first <= west and east <= first + 360 else (west - first) // 360
+    west, east, last = west - 360 * turns, east - 360 * turns, first + 360
+    if east <= last:
+        return ((west, south, east, north),)
     return tuple(
-        each for each in ((west, south, 180.0, north), (-180.0, south, east, north)) if each[0] < each[2]
+        each for each in ((west, south, last, north), (first, south, east - 360, north)) if each[0] < each[2]
     )
 
 
-def sides_of_shape(shape: "BaseGeometry") -> tuple["BaseGeometry", ...]:
-    """Return an unwrapped shape as parts that do not cross the antimeridian: itself, or one for each side."""
+def sides_of_shape(
+    shape: "BaseGeometry", *, first: float = -180.0, turn: float = 360.0
+) -> tuple["BaseGeometry", ...]:
+    """Return an unwrapped shape as parts within the turn that begins at a longitude, as `sides_of`."""
     import shapely  # noqa: PLC0415 # a search by box needs none of it
     from shapely.affinity import translate  # noqa: PLC0415 # as above
 
     west, south, east, north = shape.bounds
-    if east <= 180:  # noqa: PLR2004 # the antimeridian
+    if first <= west and east <= first + turn:
         return (shape,)
-    here = shape.intersection(shapely.box(west, south, 180, north))
-    beyond = shape.intersection(shapely.box(180, south, east, north))
-    return tuple(each for each in (here, translate(beyond, -360)) if each.area > 0)
+    start, stop = int((west - first) // turn), int(-((first - east) // turn))
+    starts = [first + number * turn for number in range(start, stop)]
+    parts = [translate(shape.intersection(shapely.box(x, south, x + turn, north)), first - x) for x in starts]
+    return tuple(each for each in parts if each.area > 0)
 
 
 def boxes_meet(one: Box, other: Box) -> bool:

@@ -12,6 +12,7 @@ from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.plan.longitudes import turn_longitudes
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 
@@ -90,6 +91,7 @@ class PointPlaces:
             xs, ys = self.projector.point_arrays(xs, ys, source_crs=self.features.crs, target_crs=header.crs)
         except RequestError as error:
             raise SourceError(str(error), href=header.href, status=Status.UNSUPPORTED) from error
+        xs = turn_longitudes(xs, Grid.of(header), self.projector)
         a, b, c, d, e, f = transform
         matrix = np.array([[a, b, c], [d, e, f], [0, 0, 1]])
         with np.errstate(all="ignore"):
@@ -121,7 +123,7 @@ class PointPlaces:
         west, east = west - _MARGIN * across, east + _MARGIN * across
         south, north = south - _MARGIN * up, north + _MARGIN * up
         in_rows = (ys >= south) & (ys <= north)
-        if self.features.crs != LONLAT or header.crs == LONLAT:
+        if self.features.crs != LONLAT:
             return np.flatnonzero(in_rows & (xs >= west) & (xs <= east))
-        turned = (xs - west) % 360  # the image may cross the antimeridian
+        turned = (xs - west) % 360  # the image may cross the antimeridian, or count from 0 to 360
         return np.flatnonzero(in_rows & (turned <= (east - west) % 360 if east - west < 360 else in_rows))  # noqa: PLR2004 # a turn

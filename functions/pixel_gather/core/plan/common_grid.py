@@ -18,7 +18,8 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, Placement
-from pixel_gather.core.plan.warped_grid import MOST_DEGREES, lay_asked_grid, lay_grid
+from pixel_gather.core.plan.longitudes import MOST_DEGREES
+from pixel_gather.core.plan.warped_grid import lay_asked_grid, lay_grid
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start

@@ -17,6 +17,7 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, window_on_lattice
+from pixel_gather.core.plan.longitudes import turn_longitudes
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -38,9 +39,6 @@ _N_ON_EDGE: Final = 21
 
 NOWHERE: Final = Window(col_off=-1, row_off=-1, width=1, height=1)
 """A window beside a source."""
-
-MOST_DEGREES: Final = 720
-"""No longitude of a grid is larger. Most grids in metres are told apart by this, without asking PROJ."""
 
 _LONLAT: Final = "EPSG:4326"
 _EPSG: Final = re.compile(r"\s*epsg:0*(\d+)\s*", re.IGNORECASE)
@@ -119,35 +117,9 @@ def places_on(
     if target.crs != own.crs:
         assert target.crs is not None and own.crs is not None  # noqa: PT018, S101 # checked before
         xs, ys = projector.point_arrays(xs, ys, source_crs=target.crs, target_crs=own.crs)
-    xs = _around_the_earth(xs, own, projector)
+    xs = turn_longitudes(xs, own, projector)
     with np.errstate(invalid="ignore"):  # infinity times zero
         return _apply_transform(_invert_transform(own.transform), xs, ys)
-
-
-def _around_the_earth(xs: Floats, own: Grid, projector: Projector) -> Floats:
-    """Shift longitudes by whole turns of 360 degrees, so that they lie within 180 of a grid's middle.
-
-    GDAL does so, too. Coordinates stay as they are if they are no longitudes, or if the grid goes around the
-    Earth more than once.
-    """
-    assert own.transform is not None  # noqa: S101 # checked before
-    if own.crs is None:
-        return xs
-    corners = [own.transform.xy(col, row)[0] for col in (0, own.width) for row in (0, own.height)]
-    west, east = min(corners), max(corners)
-    first, last = (west + east) / 2 - 180, (west + east) / 2 + 180
-    with np.errstate(invalid="ignore"):
-        below, above = xs < first, xs > last
-    is_too_wide = east - west > 360 + max(abs(own.transform.a), abs(own.transform.b))
-    are_no_degrees = max(abs(west), abs(east)) > MOST_DEGREES
-    if not (below.any() or above.any()) or is_too_wide or are_no_degrees:
-        return xs
-    described = projector.describe(own.crs)
-    if described is None or not described.is_geographic:
-        return xs
-    with np.errstate(invalid="ignore"):
-        turns = np.where(below, np.ceil((first - xs) / 360), -np.ceil((xs - last) / 360))
-        return np.where((below | above) & np.isfinite(xs), xs + 360 * turns, xs)
 
 
 def _apply_transform(gdal: tuple[float, ...], xs: Floats, ys: Floats) -> tuple[Floats, Floats]:

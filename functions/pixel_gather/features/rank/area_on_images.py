@@ -12,7 +12,8 @@ from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window, WindowRule
-from pixel_gather.core.plan.locate_window import locate_window
+from pixel_gather.core.plan.locate_window import Grid, locate_window
+from pixel_gather.core.plan.longitudes import ends_of, first_longitude
 from pixel_gather.core.ports import Projector
 from pixel_gather.features.rank.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow
 from pixel_gather.features.rank.grid import Positions
@@ -47,7 +48,8 @@ class AreaShapes(Struct, frozen=True):
             return WholeWindow(Window(col_off=0, row_off=0, width=header.width, height=header.height))
         if self.area.geometry is None:
             return self._box(self.area.box, header)
-        sides = _lay_visible_sides(sides_of_shape(self.area.geometry), lambda side: self._shape(side, header))
+        shapes = sides_of_shape(self.area.geometry, first=self._first(header))
+        sides = _lay_visible_sides(shapes, lambda side: self._shape(side, header))
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _box(self, box: Box, header: Header) -> ShapeOnImage:
@@ -60,8 +62,18 @@ class AreaShapes(Struct, frozen=True):
             # A box that is too large for the image's CRS holds all that the image shows
             return WholeWindow(window) if polygon is None else polygon
 
-        sides = _lay_visible_sides(sides_of(box), lay)
+        sides = _lay_visible_sides(sides_of(box, first=self._first(header)), lay)
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
+
+    def _first(self, header: Header) -> float:
+        """Return where the turn begins in which an image counts longitudes, such as 0."""
+        if header.transform is None or not header.transform.is_usable:
+            return -180.0  # it will be refused
+        west, east = ends_of(Grid.of(header))
+        first = None
+        if west < -180 or east > 180:  # noqa: PLR2004 # half a turn
+            first = first_longitude(Grid.of(header), self.projector)
+        return -180.0 if first is None else first
 
     def _window(self, box: Box, header: Header) -> Window:
         """Return the pixels that a box touches. Refuses images that are not placed."""

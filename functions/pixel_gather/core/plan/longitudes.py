@@ -1,0 +1,56 @@
+"""Longitudes go around the Earth: a grid may count them from 0 to 360, or past 180 degrees.
+
+Pure except for the projector.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.ports import Projector
+
+type Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+TURN: Final = 360.0
+
+MOST_DEGREES: Final = 720
+"""No longitude of a grid is larger. Most grids in metres are told apart by this, without asking PROJ."""
+
+
+def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
+    """Shift longitudes by whole turns of 360 degrees, so that they lie within 180 of a grid's middle.
+
+    GDAL does so, too. Coordinates stay as they are if they are no longitudes, or if the grid goes around the
+    Earth more than once.
+    """
+    west, east = ends_of(own)
+    first, last = (west + east - TURN) / 2, (west + east + TURN) / 2
+    with np.errstate(invalid="ignore"):
+        below, above = xs < first, xs > last
+    if not (below.any() or above.any()) or first_longitude(own, projector) is None:
+        return xs
+    with np.errstate(invalid="ignore"):
+        turns = np.where(below, np.ceil((first - xs) / TURN), -np.ceil((xs - last) / TURN))
+        return np.where((below | above) & np.isfinite(xs), xs + TURN * turns, xs)
+
+
+def first_longitude(own: Grid, projector: Projector) -> float | None:
+    """Return where the turn begins in whose middle a grid lies.
+
+    None if the grid has no longitudes, or goes around the Earth more than once.
+    """
+    west, east = ends_of(own)
+    assert own.transform is not None  # noqa: S101 # checked before
+    is_too_wide = east - west > TURN + max(abs(own.transform.a), abs(own.transform.b))
+    if own.crs is None or is_too_wide or max(abs(west), abs(east)) > MOST_DEGREES:
+        return None
+    described = projector.describe(own.crs)
+    return (west + east - TURN) / 2 if described is not None and described.is_geographic else None
+
+
+def ends_of(own: Grid) -> tuple[float, float]:
+    """Return the least and the largest x of a grid."""
+    assert own.transform is not None  # noqa: S101 # checked before
+    xs = [own.transform.xy(col, row)[0] for col in (0, own.width) for row in (0, own.height)]
+    return min(xs), max(xs)
