@@ -422,20 +422,50 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
     assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
 
 
-def test_a_polygon_across_180_degrees(tmp_path: Path) -> None:
-    """As one piece or cut in two, on an image of the whole Earth."""
+@pytest.mark.parametrize("west", [-180, 0, 170])
+def test_a_polygon_across_180_degrees(tmp_path: Path, west: int) -> None:
+    """As one piece or cut in two, on an image of the whole Earth, wherever it begins to count longitudes."""
     image = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
     path = write_image(
-        tmp_path / "earth.tif", image, west=-180, north=90, size=1, crs="EPSG:4326", nodata=None
+        tmp_path / "earth.tif", image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None
     )
     whole = shapely.Polygon([(178, 0), (-178, 0), (-178, 3), (178, 3)])
     cut = shapely.MultiPolygon([shapely.box(178, 0, 180, 3), shapely.box(-180, 0, -178, 3)])
+    beyond = [shapely.box(178, 0, 182, 3), shapely.box(-182, 0, -178, 3)]
 
-    zones(_given([whole, cut]), [str(path)], to=tmp_path / "t.parquet", statistics="count,min,max")
+    zones(_given([whole, cut, *beyond]), [str(path)], to=tmp_path / "t.parquet", statistics="count,min,max")
 
-    found = [(row["count"], row["min"], row["max"]) for row in rows_of(tmp_path / "t.parquet")]
-    both = np.concatenate([image[87:90, :2], image[87:90, -2:]], axis=1)
-    assert found == [(12, both.min(), both.max())] * 2
+    rows = rows_of(tmp_path / "t.parquet")
+    both = np.roll(image, west - 178, axis=1)[87:90, :4]
+    assert [(row["count"], row["min"], row["max"]) for row in rows] == [(12, both.min(), both.max())] * 4
+    assert {row["valid"] for row in rows} == {1}
+
+
+@pytest.mark.parametrize("west", [-180, 0])
+def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: int) -> None:
+    """Its edges go on at the other end of the image. Beside the hole of the last one lies the Pole."""
+    image = np.repeat(np.arange(180, dtype="uint8"), 360).reshape(180, 360)
+    path = write_image(
+        tmp_path / "earth.tif", image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None
+    )
+    degree, north_10 = 111_319.490793, 1_111_475.102852  # of Mercator: x, and y of 10 degrees north
+    mercator = [shapely.box(20 * degree, 0, 40 * degree, north_10), shapely.box(0, 0, 359 * degree, north_10)]
+    at_80, at_85 = (shapely.Point(0, 0).buffer(metres, quad_segs=180) for metres in (1_085_943, 541_765))
+
+    for crs, shapes in (
+        ("EPSG:3832", mercator[:1]),
+        ("+proj=merc +lon_0=-180 +datum=WGS84", [shapely.affinity.translate(mercator[1], -180 * degree)]),
+        ("EPSG:3413", [at_80, at_80 - at_85, at_80 & shapely.box(-1e9, -1e9, 0, 1e9)]),
+    ):
+        table = tmp_path / f"{len(shapes)}{crs[:5].strip('+')}.parquet"
+        zones(_given(shapes), [str(path)], to=table, crs=crs, statistics="count,mean")
+        found = [(row["count"], row["mean"], row["valid"]) for row in rows_of(table)]
+
+        by_crs = {
+            "EPSG:3832": [(200, 84.5, 1)],
+            "EPSG:3413": [(3600, 4.5, 1), (1800, 7, 1), (1800, 4.5, 1)],
+        }
+        assert found == [pytest.approx(each, rel=2e-3) for each in by_crs.get(crs, [(3590, 84.5, 1)])]
 
 
 def test_a_turned_grid(tmp_path: Path) -> None:

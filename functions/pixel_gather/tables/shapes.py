@@ -8,7 +8,7 @@ They are parsed some at a time, where they are needed. Objects of shapely would 
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -165,3 +165,12 @@ def rasterise(
                 all_touched=all_touched,
             )
         )
+
+
+def union_of(shapes: Sequence["BaseGeometry"]) -> "BaseGeometry":
+    """Return the polygons of some shapes as one shape: what has no area is dropped."""
+    import shapely  # noqa: PLC0415 # as above
+
+    parts = shapely.get_parts(shapely.get_parts(shapes))
+    areas = [part for part in parts if part.geom_type == "Polygon"]
+    return shapely.unary_union(areas) if areas else shapely.MultiPolygon()

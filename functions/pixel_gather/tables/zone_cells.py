@@ -29,7 +29,8 @@ from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
 from pixel_gather.tables.part_folder import LineStatus
 from pixel_gather.tables.read_bands import Mask
 from pixel_gather.tables.sample_at_pixels import Indexes, TileRun, cut_runs
-from pixel_gather.tables.shapes import Objects, Shapes, rasterise
+from pixel_gather.tables.shapes import Objects, Shapes, rasterise, union_of
+from pixel_gather.tables.turned_shapes import cut_at_ends, turn_shapes, width_of_earth
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -53,6 +54,9 @@ _CHORD: Final = 0.1
 
 _MOST_PIECES: Final = 65_536
 """Of an edge. Only one that reaches where a CRS has no end, as beside the other pole, would take more."""
+
+_LEAST_ACROSS: Final = 8
+"""Pieces of an edge that goes more than half around the Earth: the ends of each tell which way."""
 
 _POLYGONS: Final = (3, 6)
 """shapely's type ids of polygons and multipolygons."""
@@ -123,15 +127,14 @@ def check_zones(features: Features) -> Features:
         n += int(is_invalid.sum())
         shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
         for index in np.flatnonzero((wrong == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
-            shapes[index] = _polygons_of(shapes[index])
-        # Cut those that cross 180 degrees in one piece.
+            shapes[index] = union_of([shapes[index]])
+        # Cut those that cross 180 degrees in one piece, or lie beyond it.
         if features.crs == LONLAT:
             west, _, east, _ = shapely.bounds(shapes).T
             with np.errstate(invalid="ignore"):
-                wide = np.flatnonzero((east - west > 180) | (east > 180))  # noqa: PLR2004 # half a turn
+                wide = np.flatnonzero((east - west > 180) | (east > 180) | (west < -180))  # noqa: PLR2004 # half a turn
             for index in wide:
-                sides = sides_of_shape(unwrapped_shape(shapes[index]))
-                shapes[index] = _polygons_of(shapely.GeometryCollection(sides))
+                shapes[index] = union_of(sides_of_shape(unwrapped_shape(shapes[index])))
         # What is left of some may have no area.
         lost = (wrong == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
         wrong[lost], shapes[lost] = LineStatus.NO_AREA, None
@@ -221,7 +224,7 @@ class ZonePlaces:
         """Compute all parts of a grid, and keep them on disk. Return their number."""
         import shapely  # noqa: PLC0415 # as above
 
-        shapes = self._in_crs_of(header)
+        shapes = turn_shapes(self._in_crs_of(header), Grid.of(header), self._projector)
         on_map = transform.is_rectilinear and transform.e < 0 < transform.a
         if not on_map:  # turned: the grid is straight in its own pixels alone
             to_pixels = partial(_to_pixels, transform=transform)
@@ -334,55 +337,75 @@ class ZonePlaces:
         transform = header.transform
         assert transform is not None  # noqa: S101 # of the caller
         size = abs(transform.a * transform.e - transform.b * transform.d) ** 0.5
+        earth = 0.0 if own == LONLAT else width_of_earth(crs, self._projector)  # in degrees they are cut
+        _, poles = self._projector.point_arrays(
+            np.zeros(2), np.array([-90.0, 90]), source_crs=LONLAT, target_crs=crs
+        )
 
         def move(some: Objects, _: slice) -> Objects:
             """Return some shapes in the CRS of the image."""
-            lengths = _edge_lengths(some, project, size)
-            dense = np.isfinite(lengths)
-            some[dense] = shapely.segmentize(some[dense], lengths[dense])
+            _bend_edges(some, project, size, earth)
             moved: Objects = shapely.transform(some, project)
+            if earth:
+                cut_at_ends(moved, earth, poles)
             with np.errstate(invalid="ignore"):
                 beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
             moved[beyond] = None  # the CRS does not have all of it
             broken = ~shapely.is_valid(moved) & ~shapely.is_missing(moved)
             for index in np.flatnonzero(broken):
-                moved[index] = _polygons_of(shapely.make_valid(moved[index]))
+                moved[index] = union_of([shapely.make_valid(moved[index])])
             return moved
 
         return shapes.map_blocks(move)
 
 
-def _edge_lengths(shapes: Objects, project: Any, pixel: float) -> Floats:
-    """Return the longest edge that each shape may have; infinite where its edges are short enough."""
+def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> None:
+    """Add points on long edges, in place, so that each stays as straight as it was."""
     import shapely  # noqa: PLC0415 # as above
 
-    lengths = np.full(len(shapes), np.inf)
-    at, index = shapely.get_coordinates(shapes, return_index=True)
+    which, least = np.arange(len(shapes)), np.zeros(len(shapes))
+    while len(which):
+        lengths, longest = _edge_lengths(shapes[which], project, pixel, earth)
+        least = np.maximum(least, longest / _MOST_PIECES)  # of the edges as they were given
+        is_long = np.isfinite(lengths) & (longest > least)
+        which, least = which[is_long], least[is_long]
+        shapes[which] = shapely.segmentize(shapes[which], np.maximum(lengths[is_long], least))
+
+
+def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> tuple[Floats, Floats]:
+    """Return the longest edge that each shape may have, and the longest that it has.
+
+    The first is infinite where the edges are short enough. With the width of the Earth, an edge may go on at
+    the other end of the map, and none goes more than half around it.
+    """
+    import shapely  # noqa: PLC0415 # as above
+
+    lengths, longest = np.full(len(shapes), np.inf), np.zeros(len(shapes))
+    parts, of_part = shapely.get_parts(shapes, return_index=True)
+    rings, of_ring = shapely.get_rings(parts, return_index=True)
+    at, index = shapely.get_coordinates(rings, return_index=True)
     if not len(at):
-        return lengths
+        return lengths, longest
     same = index[1:] == index[:-1]
+    of = of_part[of_ring[index[1:][same]]]
     ends = project(at)
     middles = project(((at[1:] + at[:-1]) / 2)[same])
     with np.errstate(invalid="ignore"):  # both may be infinite
-        off = np.hypot(*(((ends[1:] + ends[:-1]) / 2)[same] - middles).T)
-    long = np.hypot(*(at[1:] - at[:-1])[same].T)
-    worst, longest = np.zeros(len(shapes)), np.zeros(len(shapes))
-    np.maximum.at(worst, index[1:][same], np.where(np.isfinite(off), off, 0))
-    np.maximum.at(longest, index[1:][same], long)
+        halves = np.stack([middles - ends[:-1][same], ends[1:][same] - middles])
+        if earth:
+            halves[:, :, 0] -= np.round(halves[:, :, 0] / earth) * earth  # the short way round
+        is_wide = np.abs(halves[:, :, 0].sum(axis=0)) > earth / 2
+        off = np.hypot(*((halves[1] - halves[0]) / 2).T)
+    worst = np.zeros(len(shapes))
+    np.maximum.at(worst, of, np.where(np.isfinite(off), off, 0))
+    np.maximum.at(longest, of, np.hypot(*(at[1:] - at[:-1])[same].T))
     pieces = np.minimum(np.ceil(np.sqrt(worst / (_CHORD * pixel))), _MOST_PIECES)
-    return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf)
+    if earth:
+        np.maximum.at(pieces, of[is_wide], _LEAST_ACROSS)
+    return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf), longest
 
 
 def _to_pixels(at: Floats, transform: Transform) -> Floats:
     """Return positions in pixels, rows counted down from 0."""
     cols, rows = transform.colrow(at[:, 0], at[:, 1])  # type: ignore[arg-type] # takes arrays, too
     return np.stack([np.asarray(cols), -np.asarray(rows)], axis=1)
-
-
-def _polygons_of(shape: "BaseGeometry") -> "BaseGeometry":
-    """Return the polygons of a shape: what has no area is dropped."""
-    import shapely  # noqa: PLC0415 # as above
-
-    parts = shapely.get_parts(shapely.get_parts(shape))
-    areas = [part for part in parts if shapely.get_type_id(part) == _POLYGONS[0]]
-    return shapely.unary_union(areas) if areas else shapely.MultiPolygon()
