@@ -25,7 +25,7 @@ from pixel_gather.core.plan.plan import gather_digest, plan_cube
 from pixel_gather.core.plan.sample_headers import SAMPLED_HEADERS
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.request.request import parse_request
-from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, access_to, table_of
+from support.fakes import CODING, UTM, FakeImage, FakeProjector, FakeReader, FakeTable, access_to, table_of
 from support.plans import planned, red_and_nir
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
@@ -607,6 +607,20 @@ def test_plan_cube_counts_the_tiles_that_a_window_touches(
 
     assert estimate.n_gets == 1 + n_ranges
     assert estimate.fetched_nbytes == 512 + round(share * (A.nbytes + 512))
+
+
+def test_plan_cube_counts_the_tiles_of_each_band() -> None:
+    """Unless a tile holds all bands."""
+
+    def gets(bands: list[int], *, is_interleaved: bool) -> int:
+        coding = replace(CODING, is_interleaved=is_interleaved)
+        image = FakeImage(pixels=np.zeros((3, 50, 40), "uint16"), header={"coding": coding})
+        asked: dict[str, Any] = {"bands": bands, "window": {"pixels": [0, 15, 9, 2]}}
+        return planned(reader_of(a=image), hrefs("a"), **asked).estimate.n_gets
+
+    assert gets([1, 2, 3], is_interleaved=True) == 1 + 2
+    assert gets([1, 2, 3], is_interleaved=False) == 1 + 3 * 2
+    assert gets([2, 3], is_interleaved=False) == 1 + 2 * 2
 
 
 def test_plan_cube_warns_of_buckets_in_other_regions() -> None:

@@ -105,6 +105,9 @@ def plan_workload(
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = touched(draft.slot)
+        coding = draft.header.coding
+        if coding is not None and not coding.is_interleaved:  # each band has tiles of its own
+            ranges *= len(draft.slot.bands)
         mean_nbytes = draft.mean_nbytes
         if isinstance(table, ChipTable):  # all chips of a task take at most one whole image
             mean_nbytes *= min(share, table.axis.n_images / layout.shard[0])
