@@ -52,8 +52,9 @@ _MOST_KEPT_CELLS: Final = 12_000_000
 _CHORD: Final = 0.1
 """Pixels by which an edge may be off, where it is straight in another CRS."""
 
-_MOST_PIECES: Final = 65_536
-"""Of an edge. Only one that reaches where a CRS has no end, as beside the other pole, would take more."""
+_MOST_POINTS: Final = 1 << 18
+"""On the edges of a shape. Only one that reaches where a CRS has no end, as beside the other pole, or over an
+end of the map, would take more."""
 
 _LEAST_ACROSS: Final = 8
 """Pieces of an edge that goes more than half around the Earth: the ends of each tell which way."""
@@ -363,10 +364,9 @@ def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> No
     """Add points on long edges, in place, so that each stays as straight as it was."""
     import shapely  # noqa: PLC0415 # as above
 
-    which, least = np.arange(len(shapes)), np.zeros(len(shapes))
+    which, least = np.arange(len(shapes)), shapely.length(shapes) / _MOST_POINTS
     while len(which):
         lengths, longest = _edge_lengths(shapes[which], project, pixel, earth)
-        least = np.maximum(least, longest / _MOST_PIECES)  # of the edges as they were given
         is_long = np.isfinite(lengths) & (longest > least)
         which, least = which[is_long], least[is_long]
         shapes[which] = shapely.segmentize(shapes[which], np.maximum(lengths[is_long], least))
@@ -399,7 +399,7 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> 
     worst = np.zeros(len(shapes))
     np.maximum.at(worst, of, np.where(np.isfinite(off), off, 0))
     np.maximum.at(longest, of, np.hypot(*(at[1:] - at[:-1])[same].T))
-    pieces = np.minimum(np.ceil(np.sqrt(worst / (_CHORD * pixel))), _MOST_PIECES)
+    pieces = np.ceil(np.sqrt(worst / (_CHORD * pixel)))
     if earth:
         np.maximum.at(pieces, of[is_wide], _LEAST_ACROSS)
     return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf), longest
