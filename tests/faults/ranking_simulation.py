@@ -147,10 +147,9 @@ class World(RoundsWorld):
     def note_removal(self) -> Sequence[str]:
         names = list(self.told)
         self.former.update(result for result, _ in self.told.values())
+        for name in names:
+            del self.asked[name]
         self.told.clear()
-        self.asked.clear()
-        if self.later_s:
-            self.read.clear()
         return names
 
 

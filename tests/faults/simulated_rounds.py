@@ -10,9 +10,10 @@ or called again while the first call still runs. Workers are lost, or come late.
 import asyncio
 import json
 import random
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,8 +42,14 @@ LONGEST_TASK_S: Final = 60.0
 
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
+_FORTNIGHT_S: Final = 15 * 86_400.0
+"""Longer than an attempt is continued by a request. Its executions can still be redriven."""
+
 _MONTH_S: Final = 30 * 86_400.0
 _MOST_CALLS: Final = 5
+_ASK_AGAIN: Final = re.compile("every worker failed|the table was removed .*: send the request again")
+"""Errors of steps that no other call mends."""
+
 _N_USERS: Final = 4
 _SETTINGS: Final = Settings.from_environment(ENVIRONMENT)
 
@@ -58,8 +65,14 @@ class RoundsWorld(Storm, ABC):
     later_s: float = 0.0
     """What is added to the time of all clocks."""
 
+    begun: list[Mapping[str, Any]] = field(default_factory=list)
+    """Verdicts whose rounds were begun. A redrive runs their missing tasks."""
+
     ended: list[tuple[str, int]] = field(default_factory=list)
     """Rounds that have ended, by table and number."""
+
+    read: dict[Any, Any] = field(default_factory=dict)
+    """What workers have read, by table and round."""
 
     n_calls: int = 0
     """Calls of the function that decides after each round."""
@@ -77,6 +90,11 @@ class RoundsWorld(Storm, ABC):
     @override
     def now(self) -> float:
         return super().now() + self.later_s
+
+    @property
+    def expires(self) -> bool:
+        """Whether a month goes by, in which control files expire."""
+        return self.seed % 8 == 5
 
     @abstractmethod
     def look_at(self, parts: Sequence[str], content: bytes) -> None:
@@ -103,19 +121,23 @@ class RoundsWorld(Storm, ABC):
     def remove_tables(self) -> None:
         """Remove every table that was made. Each image gets a new version: that is why they are removed.
 
-        Control files stay. In some runs a month goes by, and about half of them expire.
+        Control files stay.
         """
-        if self.seed % 8 == 5:
-            self.later_s = _MONTH_S
-            self.ended.clear()  # nothing is redriven any more
-            for key in [key for key in self.files if key.startswith(self.control.folder)]:
-                if self.chance.random() < 0.5:
-                    del self.files[key]
         for name in self.note_removal():
             for key in [key for key in self.files if key.startswith(f"{self.results.folder}{name}/")]:
                 del self.files[key]
         self.n_versions.update(map(href_of, range(N_IMAGES)))
+
+    def go_by(self) -> None:
+        """Let time go by, and faults come again. In some runs it is a month, and half of the files expire."""
+        self.later_s += _MONTH_S if self.expires else self.chance.choice((0.0, _FORTNIGHT_S))
         self.calms_at_s = asyncio.get_running_loop().time() + _FAULTS_END_S
+        if self.expires:
+            for known in (self.begun, self.ended, self.read):  # nothing is redriven any more
+                known.clear()
+            for key in [key for key in self.files if key.startswith(self.control.folder)]:
+                if self.chance.random() < 0.5:
+                    del self.files[key]
 
     async def replace_images(self) -> None:
         """Replace images now and then, until there are no more faults."""
@@ -225,6 +247,9 @@ class RoundsRun(ABC):
 
     world: RoundsWorld
 
+    at_work: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+    """Functions that run. They end by themselves if their execution is stopped."""
+
     @abstractmethod
     async def begin(self, given: Any, execution: str) -> dict[str, Any]:
         """Begin a table in a fresh process."""
@@ -251,6 +276,7 @@ class RoundsRun(ABC):
         """Run rounds until the table is complete, and update the verdict."""
         while verdict["verdict"] == "planned":
             gather = verdict["gather"]
+            self.world.begun.append(dict(verdict))
             await self._map(gather, verdict["manifest"]["key"])
             table, _, number = gather.rpartition("/")
             self.world.ended.append((table, int(number)))
@@ -266,10 +292,11 @@ class RoundsRun(ABC):
 
     async def _map(self, gather: str, key: str) -> None:
         """Let a worker do each task of a round. Some are lost."""
-        content = None
-        while content is None:
+        while True:
             with suppress(StoreError):
                 content = await StormyControl(storm=self.world, files=self.world.files).get(key)
+                break
+        assert content is not None
         tasks = [MapTask(**task) for item in json.loads(content) for task in item]
         async with asyncio.TaskGroup() as group:
             for task in tasks:
@@ -279,16 +306,22 @@ class RoundsRun(ABC):
         """Start workers for a task until one is done; at most two, one after the other or at once."""
         if self.chance() < self.world.loses:
             return  # the map has lost it
-        tries = [asyncio.create_task(self.worker(gather, task)) for _ in range(1 + (self.chance() < 0.2))]
+        tries = [self._start(self.worker(gather, task)) for _ in range(1 + (self.chance() < 0.2))]
         if self.chance() < 0.15:
             await asyncio.sleep(self.world.chance.random() * 5)
             tries[0].cancel()
         await self._ended(tries)
         if all(each.cancelled() or each.exception() for each in tries):
-            await self._ended([asyncio.create_task(self.worker(gather, task))])
+            await self._ended([self._start(self.worker(gather, task))])
+
+    def _start[T](self, function: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(function)
+        self.at_work.add(task)
+        task.add_done_callback(self.at_work.discard)
+        return task
 
     async def _ended(self, workers: Sequence[asyncio.Task[None]]) -> None:
-        for each in await asyncio.gather(*workers, return_exceptions=True):
+        for each in await _answers(workers):
             if isinstance(each, Exception) and not isinstance(each, StoreError | TimeoutError):
                 raise BrokenPromiseError(f"a worker ended with {each!r}") from each
 
@@ -296,20 +329,20 @@ class RoundsRun(ABC):
         """Call a step until it answers. A call may be killed, or run on beside the next one."""
         has_calmed = self.world.has_calmed
         for _ in range(50 if has_calmed else _MOST_CALLS):
-            calls = [asyncio.create_task(step())]
+            calls = [self._start(step())]
             if self.chance() < 0.15:
                 await asyncio.sleep(self.world.chance.random() * 3)
                 if self.chance() < 0.5:
                     calls[0].cancel()
                 else:
-                    calls.append(asyncio.create_task(step()))
-            answers = await asyncio.gather(*calls, return_exceptions=True)
+                    calls.append(self._start(step()))
+            answers = await _answers(calls)
             expected = dict, StoreError, BusyError, TimeoutError, SourceError, asyncio.CancelledError
             for each in answers:
                 if not isinstance(each, expected):
                     raise BrokenPromiseError(f"a step ended with {each!r}") from each
-            if any("every worker failed" in str(each) for each in answers):
-                raise StoreError("all images of the round are lost: ask again")
+            if final := [each for each in answers if _ASK_AGAIN.search(str(each))]:
+                raise StoreError(str(final[0]))
             if ended := [each for each in answers if isinstance(each, dict)]:
                 answer: dict[str, Any] = json.loads(json.dumps(ended[0]))
                 return answer
@@ -323,31 +356,45 @@ class RoundsRun(ABC):
         """Make what a user asks for, in an execution of a name."""
 
     async def disturb(self) -> None:
-        """Call the step after a round again that has ended."""
-        if self.world.ended:
-            table, number = self.world.chance.choice(self.world.ended)
-            with suppress(StoreError, TimeoutError):
-                await self.go_on(await self.after(table, number))
+        """Redrive a round that was begun, or call the step again after one that has ended."""
+        world = self.world
+        with suppress(StoreError, TimeoutError):
+            if world.begun and self.chance() < 0.3:
+                await self.go_on(dict(world.chance.choice(world.begun)))
+            elif world.ended:
+                await self.go_on(await self.after(*world.chance.choice(world.ended)))
 
     async def through_faults(self, *, n_before_removal: int) -> None:
         """Let four users ask until there are no more faults.
 
-        In one run of four, some have asked before, and then somebody removes what was made.
+        In half of the runs, some have asked before, once or twice. Each time all executions were stopped at
+        some time, time may have gone by, and somebody may have removed what was made.
         """
         world = self.world
-        if world.seed % 4 == 1:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(world.replace_images())
-                for number in range(n_before_removal):
-                    group.create_task(self._user(number))
-            await world.all_arrived()
-            world.remove_tables()
+        for _ in range((0, 1, 0, 2)[world.seed % 4]):
+            await self._until_stopped(n_before_removal)
+            world.go_by()
+            if world.chance.random() < 0.7:
+                world.remove_tables()
         async with asyncio.TaskGroup() as group:
             group.create_task(world.replace_images())
             group.create_task(self._disturber())
             for number in range(_N_USERS):
                 group.create_task(self._user(number))
         await world.all_arrived()
+
+    async def _until_stopped(self, n_users: int) -> None:
+        """Let users ask, and stop all executions at some time. Functions that run go on to their end."""
+        stopped_after_s = self.world.chance.random() * 2 * _FAULTS_END_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(stopped_after_s), asyncio.TaskGroup() as group:
+                group.create_task(self.world.replace_images())
+                group.create_task(self._disturber())
+                for number in range(n_users):
+                    group.create_task(self._user(number))
+        while self.at_work:
+            await asyncio.wait(self.at_work)
+        await self.world.all_arrived()
 
     async def _user(self, number: int) -> None:
         """Ask, and again if it fails, or for no reason."""
@@ -402,6 +449,12 @@ def _of_this_run(world: RoundsWorld, patches: Sequence[Any]) -> Iterator[None]:
         for each in (*patches, patch.object(asyncio, "to_thread", in_thread)):
             stack.enter_context(each)
         yield
+
+
+async def _answers[T](calls: Sequence[asyncio.Task[T]]) -> list[T | BaseException]:
+    """Wait for calls, which go on if nobody waits any more. Return what they answer, or their errors."""
+    await asyncio.wait(calls)
+    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 def clock_of(world: RoundsWorld, *modules: ModuleType) -> list[Any]:

@@ -95,8 +95,8 @@ class World(RoundsWorld):
     read: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Keys of images that workers have read, by table and round."""
 
-    removed_at: Mapping[str, int] = field(default_factory=dict)
-    """The version of each image when the tables were removed."""
+    removed_at: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """The version of each image when a table was removed, by table."""
 
     features: Features | None = None
     """Of all tables, as they are measured."""
@@ -136,14 +136,9 @@ class World(RoundsWorld):
     def note_removal(self) -> Sequence[str]:
         names = list(self.told)
         self.told.clear()
-        if self.later_s:
-            self.read.clear()
+        next_versions = {href_of(n): self.n_versions[href_of(n)] + 1 for n in ALL_LISTED}
+        self.removed_at |= dict.fromkeys(names, next_versions)
         return names
-
-    @override
-    def remove_tables(self) -> None:
-        super().remove_tables()
-        self.removed_at = dict(self.n_versions)
 
 
 @dataclass
@@ -200,8 +195,9 @@ def check_result(world: World, name: str, result: Mapping[str, Any]) -> None:
         table = _copied(world, name, result, Path(folder))
         version = _version_of(world, table)
     before = world.told.get(name)
-    if not world.appends and any(
-        int(each.etags[0] or 0) < world.removed_at.get(each.scene, 0)
+    removed_at = world.removed_at.get(name, {})
+    if any(
+        int(each.etags[0] or 0) < removed_at.get(each.scene, 0)
         for each in version.records.values()
         if each.status == "ok"
     ):

@@ -1,9 +1,11 @@
 """Large rankings of a deployment under faults at random, and proof that the simulation finds defects."""
 
+import math
 from collections.abc import Sequence
 from copy import replace
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -35,11 +37,8 @@ def test_a_seed_is_always_the_same_run() -> None:
 
 def _put_back_steps_of_removed_rankings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a step that is redriven write a ranking that was removed from what was read before."""
-
-    async def none(*_: Any) -> None:
-        return None
-
-    monkeypatch.setattr(ranking_rounds, "result_of", none)
+    monkeypatch.setattr(ranking_rounds, "result_of", AsyncMock(return_value=None))
+    monkeypatch.setattr(ranking_rounds, "check_not_removed", AsyncMock())
 
 
 def _put_back_removed_rankings_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +49,8 @@ def _put_back_removed_rankings_that_go_on(monkeypatch: pytest.MonkeyPatch) -> No
         return state, None
 
     monkeypatch.setattr(ranking_rounds, "last_attempt", without_result)
+    monkeypatch.setattr(ranking_rounds, "count_removals", AsyncMock(return_value=0))
+    monkeypatch.setattr(ranking_rounds, "check_not_removed", AsyncMock())
 
 
 def _put_back_kept_statistics_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +101,7 @@ def _put_back_last_rounds_without_a_state(monkeypatch: pytest.MonkeyPatch) -> No
 
 def _put_back_attempts_of_any_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an attempt be continued some of whose files have expired."""
-    monkeypatch.setattr(ranking_rounds, "goes_on", lambda *_, **__: True)
+    monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", math.inf)
 
 
 def _put_back_rounds_that_are_cut_twice(monkeypatch: pytest.MonkeyPatch) -> None:

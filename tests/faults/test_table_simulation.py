@@ -1,15 +1,19 @@
 """Tables of a deployment under faults at random, and proof that the simulation finds defects."""
 
 import json
+import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from copy import replace
 from typing import Any, Final
+from unittest.mock import AsyncMock
 
 import pytest
 
 from faults.put_back import PutBack, assert_found, name_of
 from faults.simulated_rounds import StormyBucket
 from faults.table_simulation import simulate
+from handlers.deployment import removals
+from handlers.deployment.stores import Deployment
 from handlers.tables import committed_tables, feature_steps
 from handlers.tables.committed_tables import Committed, CommittedTables
 from handlers.tables.feature_table import FeatureTable
@@ -176,16 +180,39 @@ def _put_back_lost_images_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 def _put_back_readings_of_removed_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a table that was removed be made of what was read before."""
+    monkeypatch.setattr(feature_steps, "result_of", AsyncMock(return_value=None))
+    monkeypatch.setattr(feature_steps, "count_removals", AsyncMock(return_value=0))
+    monkeypatch.setattr(feature_steps, "check_not_removed", AsyncMock())
 
-    async def none(_state: FeatureState, _control: ControlStore) -> None:
-        return None
 
-    monkeypatch.setattr(feature_steps, "result_of", none)
+def _put_back_jobs_that_outlive_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a job write its table that was begun before the table was removed, and is redriven now."""
+    monkeypatch.setattr(feature_steps, "check_not_removed", AsyncMock())
+
+
+def _put_back_tables_that_do_not_tell_of_removals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a job append to a table that was removed and made anew since the job was begun."""
+
+    async def if_gone(deployment: Deployment, table: str, state: FeatureState) -> None:
+        if await deployment.find_result(table) is None:
+            await removals.check_not_removed(deployment, table, state)
+
+    monkeypatch.setattr(feature_steps, "check_not_removed", if_gone)
+
+
+def _put_back_attempts_that_outlive_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a request go on with an attempt at a table that was removed since."""
+
+    def goes_on(state: FeatureState, *, now_s: float, removals: int) -> bool:
+        del removals
+        return map_tasks.goes_on(state, now_s=now_s, removals=state.removals)
+
+    monkeypatch.setattr(feature_steps, "goes_on", goes_on)
 
 
 def _put_back_attempts_of_any_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an attempt be continued some of whose files have expired."""
-    monkeypatch.setattr(feature_steps, "goes_on", lambda *_, **__: True)
+    monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", math.inf)
 
 
 def _put_back_sidecars_of_older_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +260,9 @@ _DEFECTS: Final[tuple[PutBack, ...]] = (
     _put_back_sidecars_of_any_worker,
     _put_back_lost_images_that_are_left_out,
     _put_back_readings_of_removed_tables,
+    _put_back_jobs_that_outlive_a_table,
+    _put_back_tables_that_do_not_tell_of_removals,
+    _put_back_attempts_that_outlive_a_table,
     _put_back_attempts_of_any_age,
     _put_back_sidecars_of_older_attempts,
     _put_back_names_that_outlive_a_table,

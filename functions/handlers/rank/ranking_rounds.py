@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import find_complete, run_round
+from handlers.deployment.removals import check_not_removed, count_removals, note_result
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
@@ -34,7 +35,7 @@ from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
-from pixel_gather.tables.map_tasks import goes_on, keep_result, last_attempt, result_of
+from pixel_gather.tables.map_tasks import goes_on, last_attempt, result_of
 from pixel_gather.tables.table_receipt import RESULT_KEY
 
 _MOST_SCENES: Final = 100_000
@@ -76,16 +77,22 @@ class RankingRounds(Struct, frozen=True):
         # removed.
         if (found := await find_complete(self.deployment, name)) is not None:
             if former is not None and result is None:  # the call that wrote it was killed before its note
-                await keep_result(former, files, found["result"])
+                await note_result(self.deployment, name, former, found["result"])
             return found
-        if former is not None and result is None and goes_on(former, now_s=time.time()):
+        removals = await count_removals(self.deployment, name)
+        if former and result is None and goes_on(former, now_s=time.time(), removals=removals):
             return await self._run(name, former, asked, execution)  # it has failed, or still runs
         # Here the ranking has no rounds yet, its last attempt is too old, or it was written and removed.
         # It gets new rounds.
         number = 0 if former is None else former.number + 1
         await files.put("request.json", json.dumps(given).encode())
         state = MapState(
-            number=number, first=number, scenes=begun(scenes), notes=notes, started_at=time.time()
+            number=number,
+            first=number,
+            scenes=begun(scenes),
+            notes=notes,
+            started_at=time.time(),
+            removals=removals,
         )
         async with open_ranker_with_kept(
             asked, self.deployment, scenes=scenes, source_timeout_s=_LONGEST_SCENE_S
@@ -105,7 +112,7 @@ class RankingRounds(Struct, frozen=True):
         if (result := await result_of(state, files)) is not None:  # the ranking may have been removed since
             return {"verdict": "complete", "result": result}
         if (found := await find_complete(self.deployment, name)) is not None:
-            await keep_result(state, files, found["result"])
+            await note_result(self.deployment, name, state, found["result"])
             return found
         asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
         state, read = await merge_round(state, files)
@@ -192,6 +199,7 @@ class RankingRounds(Struct, frozen=True):
             "kind": "ranking",
             "name": name,
             "rounds": state.number - state.first,
+            "removals": state.removals,
             "table": f"{folder}/ranking.json",
             "parquet": f"{folder}/ranking.parquet",
         }
@@ -201,10 +209,11 @@ class RankingRounds(Struct, frozen=True):
         places = {each: result[each] for each in ("table", "parquet")}
         answer = fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES) | places
         await files.put("answer.json", json.dumps(answer).encode())
+        await check_not_removed(self.deployment, name, state)
         committed = self.deployment.results.below(name)
         if not await committed.put_new(RESULT_KEY, json.dumps(result).encode()):
             result = json.loads(await needed_file(committed, RESULT_KEY))
-        await keep_result(state, self.deployment.table_files(name), result)
+        await note_result(self.deployment, name, state, result)
         return {"verdict": "complete", "result": result}
 
 

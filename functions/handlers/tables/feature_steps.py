@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from handlers.deployment.map_verdict import run_round
+from handlers.deployment.removals import check_not_removed, count_removals, note_result
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import CommittedTables, chunks
 from handlers.tables.feature_table import FeatureTable, open_feature_table
@@ -38,7 +39,7 @@ from pixel_gather.tables.feature_rounds import (
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
-from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, keep_result, last_attempt, result_of
+from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, last_attempt, result_of
 from pixel_gather.tables.packed_features import PackedFeatures
 from pixel_gather.tables.part_folder import NO_LINES, PartFolder
 from pixel_gather.tables.read_forecast import ReadForecast
@@ -109,19 +110,21 @@ class FeatureSteps(Struct, frozen=True):
             written = await self._written(asked.append_to or name)
             if asked.append_to is None and written is not None:
                 if begun is not None and result is None:  # the call that wrote it was killed before its note
-                    await keep_result(begun, files, written)
+                    await note_result(self.deployment, name, begun, written)
                 return _complete(written)
             if opened.base is None and written is not None:
                 raise StoreError("the table was made by another call while this one read the list: try again")
             if opened.base is not None and result is not None:
                 return _complete(result)
             await self._write_inputs(name, opened, given, files)
-            if begun is not None and result is None and goes_on(begun, now_s=time.time()):
+            removals = await count_removals(self.deployment, asked.append_to or name)
+            if begun and result is None and goes_on(begun, now_s=time.time(), removals=removals):
                 return await self._plan_round(name, begun, execution)  # it has failed, or still runs
             # Here the table has no rounds yet, its last attempt is too old, or it was written and removed.
             # It gets new rounds.
             plan, planned = await self.plan(opened, asked.limits)
-            state = _first_state(opened, plan, number=0 if begun is None else begun.number + 1)
+            number = 0 if begun is None else begun.number + 1
+            state = _first_state(opened, plan, number=number, removals=removals)
             if opened.base is not None:
                 numbered = ((number, opened.base.tries(key_of(row))) for number, row, _ in opened.wanted())
                 state.tries = {number: tries for number, tries in numbered if tries}
@@ -131,7 +134,9 @@ class FeatureSteps(Struct, frozen=True):
                 if members is None or len(members)
             ]
         if not images:
-            return _complete(await self._write(name, state, [], execution))
+            written = await self._write(name, state, [], execution)
+            await note_result(self.deployment, name, state, written)
+            return _complete(written)
         begun = _same_table(state, await write_round(state, images, files, n_tasks=planned.n_tasks))
         return await self._plan_round(name, begun, execution)
 
@@ -176,7 +181,7 @@ class FeatureSteps(Struct, frozen=True):
                 again = await write_round(next_round(state), lost, files, n_tasks=len(lost))
                 return await self._plan_round(name, _same_table(state, again), execution)
             written = await self._write(name, state, lost, execution)
-        await keep_result(state, files, written)
+        await note_result(self.deployment, name, state, written)
         return _complete(written)
 
     async def _written(self, name: str) -> Mapping[str, Any] | None:
@@ -317,12 +322,14 @@ class FeatureSteps(Struct, frozen=True):
                 "statuses": dict(written.n_by_status),
                 "last": None if written.last_us is None else format_moment(written.last_us),
                 "seconds": time.time() - state.started_at,
+                "removals": state.removals,
             }
             result |= await tables.upload(table, path, version=version)
             # If another version was committed meanwhile, all is done again on top of it.
             noted = await result_of(state, self.deployment.table_files(name)) if committed is None else None
             if noted is not None:  # another call has written the table, and it was removed since
                 return noted
+            await check_not_removed(self.deployment, table, state)
             if await tables.commit(table, result, over=committed):
                 return result
             shutil.rmtree(own)
@@ -343,7 +350,7 @@ def _complete(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"verdict": "complete", "result": dict(result)}
 
 
-def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int) -> FeatureState:
+def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int, removals: int) -> FeatureState:
     about = {
         "version": __version__,
         "request": opened.about,
@@ -366,6 +373,7 @@ def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int) -> Featu
         forecast=plan.forecast,
         append_to=opened.asked.append_to,
         has_base=opened.base is not None,
+        removals=removals,
     )
 
 

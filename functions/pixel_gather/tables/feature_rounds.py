@@ -106,6 +106,9 @@ class FeatureState:
     has_base: bool = False
     """Whether that table was there."""
 
+    removals: int = 0
+    """How often the table had been removed when it was begun."""
+
     tries: dict[int, int] = field(default_factory=dict)
     """How often an image was read before, if it was, by its number."""
 

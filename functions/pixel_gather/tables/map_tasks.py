@@ -115,10 +115,13 @@ class RoundState(Protocol):
     started_at: float
     """When the table was begun, in seconds since 1970-01-01 UTC."""
 
+    removals: int
+    """How often the table had been removed by then."""
 
-def goes_on(state: RoundState, *, now_s: float) -> bool:
-    """Return whether an attempt is continued. One that is too old is begun anew."""
-    return now_s - state.started_at < _LONGEST_ATTEMPT_S
+
+def goes_on(state: RoundState, *, now_s: float, removals: int) -> bool:
+    """Return whether an attempt is continued. It is begun anew if it is too old, or the table was removed."""
+    return now_s - state.started_at < _LONGEST_ATTEMPT_S and state.removals == removals
 
 
 async def keep_result(state: RoundState, control: ControlStore, result: Mapping[str, Any]) -> None:

@@ -441,6 +441,33 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
 
 
 @pytest.mark.long
+def test_what_was_read_before_a_removal_does_not_come_back(service: Service) -> None:
+    """A job was stopped, and another one made the table. Somebody removes the table, and asks again."""
+    first = service.begun(appending(service, 0), "a")
+    service.handle(first, 0)
+    service.made(appending(service, 1))
+    s3, redriven = service.machine.s3, "the table was removed since this job was begun"
+    for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-grows/")["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=each["Key"])
+
+    with pytest.raises(StoreError, match=redriven):
+        service.ended(first["gather"])
+    again = service.begun(appending(service, 0), "b")
+    made = service.made(appending(service, 1))["result"]
+    with pytest.raises(StoreError, match=redriven):
+        service.ended(first["gather"])
+    service.handle(again, 0)
+    last = service.ended(again["gather"])["result"]
+
+    name, _, number = first["gather"].partition("/")
+    assert (number, again["gather"], again["n_missing"]) == ("0", f"{name}/1", 1)
+    assert [(each["version"], each["removals"], each["scenes"]) for each in (made, last)] == [
+        (1, 1, 1),
+        (2, 1, 2),
+    ]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("appends", [False, True])
 def test_a_late_commit_does_not_bring_a_removed_table_back(service: Service, *, appends: bool) -> None:
     """Another call has written the table meanwhile, and somebody has removed it."""

@@ -70,6 +70,9 @@ class MapState:
     started_at: float
     """Seconds since 1970-01-01 UTC."""
 
+    removals: int = 0
+    """How often the ranking had been removed by then."""
+
     seconds: float = 0.0
     """From the start of the ranking until the round was begun."""
 

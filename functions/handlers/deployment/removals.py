@@ -1,0 +1,46 @@
+"""How often a table was removed: what was read before a removal must not come back.
+
+Nobody tells a deployment that a table was removed. So each table that is made leaves a note, which stays. A
+table that has a note and is not there was removed. The result of a table that is made again says how often.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from handlers.deployment.stores import Deployment
+from pixel_gather.core.errors import StoreError
+from pixel_gather.tables.map_tasks import RoundState, keep_result
+
+_MADE: Final = "made/"
+"""Folder of the notes. Their names count the removals before the table was made."""
+
+_FIELD: Final = "removals"
+"""Of a result. Tables of older versions of this program lack it."""
+
+
+async def count_removals(deployment: Deployment, table: str) -> int:
+    """Return how often a table was removed so far."""
+    # The notes come first. If the table is made in between, its result counts.
+    notes = await deployment.table_files(table).list_(_MADE)
+    found = await deployment.find_result(table)
+    if found is not None:
+        return int(found[0].get(_FIELD, 0))
+    return max((1 + int(key.removeprefix(_MADE)) for key in notes), default=0)
+
+
+async def check_not_removed(deployment: Deployment, table: str, state: RoundState) -> None:
+    """Raise an error if a table was removed since an attempt at it was begun.
+
+    Raises:
+        StoreError: It was. What the attempt has read may be older than that.
+    """
+    if await count_removals(deployment, table) != state.removals:
+        raise StoreError("the table was removed since this job was begun: send the request again")
+
+
+async def note_result(
+    deployment: Deployment, name: str, state: RoundState, result: Mapping[str, Any]
+) -> None:
+    """Note that the table of a job was made, and the job's result."""
+    await deployment.table_files(result["name"]).put(f"{_MADE}{result.get(_FIELD, 0)}", b"")
+    await keep_result(state, deployment.table_files(name), result)
