@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 
@@ -198,6 +200,7 @@ class PartFolder:
 
         Raises:
             OSError: It cannot be made.
+            StoreError: Its log is damaged.
         """
         folder = cls(path)
         if path.exists() and _digest_of(path) != digest:
@@ -222,17 +225,25 @@ class PartFolder:
         self.records[record.number] = record
 
     def lines(self, number: int) -> Lines:
-        """Return the lines of an image, mapped into memory. It has some."""
-        found: Lines = np.load(self._part(number), mmap_mode="r")
-        return found
+        """Return the lines of an image, mapped into memory. It has some.
+
+        Raises:
+            StoreError: Their file is missing or damaged.
+        """
+        return _load(self._part(number))
 
     def pieces(self, number: int) -> Lines:
-        """Return the pieces of an image, mapped into memory. It has some."""
-        found: Lines = np.load(self._pieces(number), mmap_mode="r")
-        return found
+        """Return the pieces of an image, mapped into memory. It has some.
+
+        Raises:
+            StoreError: Their file is missing or damaged.
+        """
+        return _load(self._pieces(number))
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Remove the folder. If the process is killed meanwhile, nobody goes on with what is left."""
+        with suppress(OSError):
+            (self.path / _JOB).unlink()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _part(self, number: int) -> Path:
@@ -251,7 +262,26 @@ class PartFolder:
         if len(whole) < len(content):
             os.truncate(log, len(whole))
         for line in whole.splitlines():
-            yield ImageRecord.from_json(json.loads(line))
+            try:
+                record = ImageRecord.from_json(json.loads(line))
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                raise _damaged(log, error) from error
+            yield record
+
+
+def _load(path: Path) -> Lines:
+    try:
+        found: Lines = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(path, error) from error
+    return found
+
+
+def _damaged(path: Path, error: Exception) -> StoreError:
+    return StoreError(
+        f"{path} is missing or damaged ({error}): remove the folder {path.parent} and run again. Then all "
+        "images are read again"
+    )
 
 
 def _digest_of(path: Path) -> str | None:
