@@ -206,6 +206,8 @@ def check_result(world: World, name: str, content: bytes) -> None:
         raise BrokenPromiseError(f"{name} has other rows in its Parquet file")
     if json.loads(world.files[f"{folder}/answer.json"])["scenes"] != rows:
         raise BrokenPromiseError(f"{name} has other rows in its answer")
+    if name not in world.asked:
+        raise BrokenPromiseError(f"{name} was removed, and is there again")
     images, versions = world.asked[name]
     if sorted(number_of(row["hrefs"][0]) for row in rows) != list(images):
         raise BrokenPromiseError(f"{name} does not have all scenes once")
@@ -325,8 +327,8 @@ class Run(RoundsRun):
         try:
             verdict = await steps.begin(given, execution=execution, left_s=900.0)
         except BudgetError as error:
-            assert "limits" in given
-            raise StoreError("it is over its limit") from error
+            assert "limits" in given or self.world.halts
+            raise StoreError("it is over its limit, or nothing may begin") from error
         self._check_told(verdict, former=set())
         return verdict
 

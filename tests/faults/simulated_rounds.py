@@ -2,7 +2,8 @@
 
 Users ask for tables at the same time. Each request starts an execution. Workers do the tasks of a round, and
 a function decides after each round what comes next. The stores are those of `faults.storm`. Steps are killed,
-or called again while the first call still runs. Workers are lost, or come late. Images are replaced.
+or called again while the first call still runs. Workers are lost, or come late. Images are replaced. Old
+rounds are redriven. In one run of six, the deployment is halted now and then.
 
 `faults.table_simulation` and `faults.ranking_simulation` say what is made, and what has to be true of it.
 """
@@ -47,7 +48,9 @@ _FORTNIGHT_S: Final = 15 * 86_400.0
 
 _MONTH_S: Final = 30 * 86_400.0
 _MOST_CALLS: Final = 5
-_ASK_AGAIN: Final = re.compile("every worker failed|the table was removed .*: send the request again")
+_ASK_AGAIN: Final = re.compile(
+    "it is refused|every worker failed|the table was removed .*: send the request again"
+)
 """Errors of steps that no other call mends."""
 
 _N_USERS: Final = 4
@@ -77,12 +80,20 @@ class RoundsWorld(Storm, ABC):
     n_calls: int = 0
     """Calls of the function that decides after each round."""
 
+    more: random.Random = field(init=False)
+    """The chance of what only some of the runs have."""
+
+    halts: bool = field(init=False)
+    """Whether the deployment is halted now and then: nothing begins then."""
+
     loses: float = field(init=False)
     """Share of the tasks that no worker does in the first round, while there are faults."""
 
     def __post_init__(self) -> None:
         """Open the stores."""
         super().__post_init__()
+        self.more = random.Random(f"more {self.seed}")  # noqa: S311 # no secret
+        self.halts = self.more.random() < 1 / 6
         self.loses = 0.4 if self.seed % 5 == 2 else 0.1
         self.control = StormyBucket(storm=self, files=self.files, folder="control/")
         self.results = StormyBucket(storm=self, files=self.files, folder="cubes/out/tables/")
@@ -237,8 +248,9 @@ class SimulatedDeployment:
         return self.objects
 
     async def why_halted(self) -> str | None:
-        """Nothing is halted."""
-        return None
+        """Return why nothing may begin now. It is another answer each time."""
+        world = self.world
+        return "it is halted" if world.halts and not world.has_calmed and world.more.random() < 0.2 else None
 
 
 @dataclass

@@ -4,10 +4,12 @@ What users, steps, workers and stores do is in `faults.simulated_rounds`. Severa
 same points, or of the same zones. Images cannot be read for a while, or can be read only in part.
 
 In one run of three, all users make the same table. In the others, they append lists that overlap to one
-table, again and again, and old versions are removed. In one run of four, somebody removes all tables, and
-they are made again.
+table, again and again, and old versions are removed. In half of the runs, executions are stopped once or
+twice. Then 15 days or a month may go by, and somebody may remove all tables. In one run of four, some
+requests have a limit of dollars that is too low, and some append other values to the same table.
 
-Each version must hold what its images held, and keep what an earlier version had read. A table that is
+Each version must hold what its images held, and keep what an earlier version had read. What was read before a
+removal must not come back. A table has the values of one request. A table that is
 reported as done must have all its images. An image that a worker has read must not be reported as unread. In
 the end the faults stop, and then every table must be made.
 """
@@ -50,7 +52,7 @@ from handlers.deployment.report_spending import Spending
 from handlers.tables import committed_tables, feature_steps, feature_table, image_worker
 from handlers.tables.feature_steps import FeatureSteps
 from handlers.tables.image_worker import ImageWorker
-from pixel_gather.core.errors import SourceError, StoreError
+from pixel_gather.core.errors import BudgetError, RequestError, SourceError, StoreError
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.versions import compact_table
@@ -81,6 +83,9 @@ class Version:
 
     read: Pairs
 
+    by: str
+    """The only value of its request."""
+
     shown: Collection[tuple[str, int]]
     """Those of ``read`` that went into a line. A zone has one line for each pass, so some go into none."""
 
@@ -104,9 +109,13 @@ class World(RoundsWorld):
     is_read: float = field(init=False)
     """Share of the features that can be read on an image, while there are faults."""
 
+    asks_unlike: bool = field(init=False)
+    """Whether some requests have a limit of dollars that is too low, or append other values to the table."""
+
     def __post_init__(self) -> None:
         """Open the stores."""
         super().__post_init__()
+        self.asks_unlike = self.more.random() < 1 / 4
         self.is_read = 0.6 if self.seed % 7 > 3 else 0.95
 
     @property
@@ -250,11 +259,14 @@ def _version_of(world: World, table: BaseTable) -> Version:
         for line in lines
         for href in f"{line['href'] or ''} {line.get('other_hrefs') or ''}".split()
     }
-    return Version(records, read, read.keys() & shown)
+    (by,) = table.receipt["request"]["values"]
+    return Version(records, read, by, read.keys() & shown)
 
 
 def _check_kept(before: Version, after: Version) -> None:
     """Check that nothing that was read is lost, and that no value changes but of an image made whole."""
+    if before.by != after.by:
+        raise BrokenPromiseError(f"{after.by} was appended to a table of {before.by}")
     if missing := before.records.keys() - after.records.keys():
         raise BrokenPromiseError(f"{len(missing)} images of a former version are missing")
     for pair, value in before.read.items():
@@ -278,12 +290,20 @@ class Run(RoundsRun):
 
     @override
     async def begin(self, given: Any, execution: str) -> dict[str, Any]:
-        return await self.steps.begin(given, execution=execution, left_s=900.0)
+        try:
+            return await self.steps.begin(given, execution=execution, left_s=900.0)
+        except (BudgetError, RequestError) as error:
+            raise StoreError("it is refused") from error
 
     @override
     async def decide(self, name: str, number: int, execution: str) -> dict[str, Any]:
         there = _keys_read(self.world, name, number)
-        verdict = await self.steps.after(name, number, execution=execution)
+        try:
+            verdict = await self.steps.after(name, number, execution=execution)
+        except RequestError as error:
+            if not self.world.asks_unlike:
+                raise
+            raise StoreError("it is refused") from error
         if verdict["verdict"] == "complete" and verdict["result"]["job"] == execution:
             records = self.world.told[verdict["result"]["name"]].records
             if lost := [records[key].scene for key in there if records[key].status != "ok"]:
@@ -297,6 +317,12 @@ class Run(RoundsRun):
         given: dict[str, Any] = {**kind.request, "sources": [href_of(n) for n in images]}
         if self.world.appends:
             given["append_to"] = kind.appended
+            if kind.appended in self.world.told and self.world.has_calmed:
+                given["by"] = self.world.told[kind.appended].by
+        if self.world.asks_unlike and not self.world.has_calmed:
+            is_low, is_other = (self.world.more.random() < share for share in (0.1, 0.3))
+            given |= {"limits": {"usd": 1e-9}} if is_low else {}
+            given |= {"by": "red * 2"} if is_other and self.world.appends else {}
         self.check_done(await self.make(given, name), images)
 
     @override

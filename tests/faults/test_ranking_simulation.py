@@ -53,6 +53,12 @@ def _put_back_removed_rankings_that_go_on(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(ranking_rounds, "check_not_removed", AsyncMock())
 
 
+def _put_back_jobs_that_outlive_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a job write its ranking that had not ended when another one wrote it, before it was removed."""
+    monkeypatch.setattr(ranking_rounds, "count_removals", AsyncMock(return_value=0))
+    monkeypatch.setattr(ranking_rounds, "check_not_removed", AsyncMock())
+
+
 def _put_back_kept_statistics_of_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a finer level be that of an older version, which another ranking has stored late."""
 
@@ -182,6 +188,7 @@ def _put_back_limits_of_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
 _DEFECTS: Final[tuple[PutBack, ...]] = (
     _put_back_steps_of_removed_rankings,
     _put_back_removed_rankings_that_go_on,
+    _put_back_jobs_that_outlive_a_ranking,
     _put_back_kept_statistics_of_other_versions,
     _put_back_kept_statistics_that_are_not_checked,
     _put_back_late_workers_that_are_forgotten,
@@ -197,6 +204,7 @@ _DEFECTS: Final[tuple[PutBack, ...]] = (
 )
 _MOST_SEEDS: Final = 3000
 _FIRST_SEEDS: Final[dict[PutBack, int]] = {
+    _put_back_jobs_that_outlive_a_ranking: 1100,
     _put_back_kept_statistics_of_other_versions: 100,
     _put_back_late_workers_that_are_forgotten: 90,
     _put_back_last_rounds_without_a_state: 55,

@@ -268,7 +268,11 @@ class FeatureSteps(Struct, frozen=True):
         told: dict[str, Any],
         folder: Path,
     ) -> dict[str, Any]:
-        """Put the lines among those of the table, as it is now, and commit its next version."""
+        """Put the lines among those of the table, as it is now, and commit its next version.
+
+        Raises:
+            RequestError: The table is there by now, and is one of other features or other values.
+        """
         tables = CommittedTables(self.deployment)
         table = state.append_to or name
         while True:
@@ -280,6 +284,7 @@ class FeatureSteps(Struct, frozen=True):
                     return dict(committed.result)
                 (there := own / "base").mkdir()
                 base = await tables.load(committed, there, with_lines=True)
+                base.check(state.about, features)  # another job may have made it, of other features or values
                 if not base.gains(parts.records.values()):
                     return {**committed.result, "notes": state.notes, "appended": 0} | told
             # The features come from this job for a new table, else from the table that grows.

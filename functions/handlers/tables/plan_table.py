@@ -31,7 +31,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         name, _, number = event["gather"].rpartition("/")
         logger.append_keys(table=name)
         steps = workflow.steps[kind_of_name(name)]
-        verdict = deployment.run(steps.after(name, int(number), execution=event["execution"]))
+        try:
+            verdict = deployment.run(steps.after(name, int(number), execution=event["execution"]))
+        except RequestError as error:  # another job has made another table of this name meanwhile
+            verdict = refuse(error, metrics)
     else:
         verdict = _begin(event, context)
     shown = ("verdict", "gather", "n_missing", "workers", "result", "error", "cause")

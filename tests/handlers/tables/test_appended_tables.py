@@ -440,6 +440,23 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
 
 
+@pytest.mark.parametrize("more", [{"by": "b1 * 2"}, {"square": 3}], ids=str)
+def test_first_appends_of_other_values_are_not_mixed(service: Service, more: dict[str, Any]) -> None:
+    """Neither job finds a table when it begins. The one that ends last is refused."""
+    first = service.begun(appending(service, 0, by="b1"), "a")
+    other = service.begun(appending(service, 1, **{"by": "b1", **more}), "b")
+    for each in (first, other):
+        service.handle(each, 0)
+    service.ended(first["gather"])
+
+    refused = service.ended(other["gather"])
+
+    assert (refused["verdict"], refused["error"]) == ("refused", "RequestError")
+    assert "append_to: the table was made with" in refused["cause"]
+    kept = service.machine.s3.get_object(Bucket="cubes", Key="out/tables/points-grows/result.json")
+    assert json.load(kept["Body"])["version"] == 1
+
+
 @pytest.mark.long
 def test_what_was_read_before_a_removal_does_not_come_back(service: Service) -> None:
     """A job was stopped, and another one made the table. Somebody removes the table, and asks again."""
