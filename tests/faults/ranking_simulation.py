@@ -20,7 +20,7 @@ import math
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -381,10 +381,7 @@ async def _everything(world: World) -> None:
     run = Run(world)
     await run.through_faults(n_before_removal=3)
     for number in range(len(LISTS)):
-        with suppress(StoreError):  # all scenes of a round were lost before
-            await run.execution(f"last-{number}", number)
-            continue
-        await run.execution(f"last-{number}-again", number)
+        await run.execute_at_last(f"last-{number}", number)
     table = await run.ranked("fresh", LISTS.index(ALL_LISTED), check_kept=True)
     if failed := [row["id"] for row in table["scenes"] if row["value"] is None or row["reason"]]:
         raise BrokenPromiseError(f"without faults {failed} were not read")

@@ -372,10 +372,7 @@ async def _everything(world: World) -> None:
     run = Run(world)
     await run.through_faults(n_before_removal=2)
     for at in range(MOST_TRIES + 1 if world.appends else 1):
-        with suppress(StoreError):  # all images of a round were lost before
-            await run.execution(f"last-{at}", 2)
-            continue
-        await run.execution(f"last-{at}-again", 2)
+        await run.execute_at_last(f"last-{at}", 2)
     await world.all_arrived()
     table = world.told[world.kind.appended] if world.appends else next(iter(world.told.values()))
     for record in table.records.values() if world.appends else ():
