@@ -114,6 +114,21 @@ def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
     assert found.usd > 0
 
 
+@pytest.mark.parametrize("damaged", ["rounds/0/state", "rounds/0/measured/"])
+def test_a_damaged_control_file_is_named(damaged: str) -> None:
+    """The error says what to do."""
+
+    async def work() -> None:
+        files = FakeControl()
+        await _run(await write_round(_state(_rounds()), files, n_tasks=1), files)
+        (key,) = (each for each in files.files if each.startswith(damaged))
+        files.files[key] = b"{}"
+        with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
+            await merge_round(await load_round(files, 0), files)
+
+    asyncio.run(work())
+
+
 def test_task_is_measured_once() -> None:
     """A second worker of the same task changes nothing."""
 

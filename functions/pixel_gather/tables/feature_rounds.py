@@ -20,7 +20,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.stores import ControlStore
+from pixel_gather.core.stores import ControlStore, unpack
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import ImageWork, WantedImage, failed_record, measure_each
 from pixel_gather.tables.map_tasks import (
@@ -36,6 +36,8 @@ from pixel_gather.tables.map_tasks import (
     read_task,
     round_files,
     round_state,
+    sidecar_key,
+    state_key,
     task_scenes,
 )
 from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
@@ -154,7 +156,8 @@ async def write_round(
 
 async def load_round(control: ControlStore, number: int) -> FeatureState:
     """Return the state that `write_round` wrote."""
-    return msgspec.msgpack.decode(await round_state(round_files(control, number)), type=FeatureState)
+    content = await round_state(round_files(control, number))
+    return unpack(content, FeatureState, key=state_key(number))
 
 
 async def measure_task(
@@ -240,12 +243,12 @@ async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGen
     for number in count(state.first):
         files = round_files(control, number)
         found = await find_round(files)
-        begun = None if found is None else msgspec.msgpack.decode(found, type=FeatureState)
+        begun = None if found is None else unpack(found, FeatureState, key=state_key(number))
         if begun is None or begun.first != state.first:
             break
         for task in await committed_tasks(begun.tasks, files):
             (content,) = await read_sidecars(files, [task])
-            part = msgspec.msgpack.decode(content, type=_Part)
+            part = unpack(content, _Part, key=f"rounds/{number}/{sidecar_key(task)}")
             records = tuple(map(ImageRecord.from_json, part.records))
             lines = _cut(part.lines, line_dtype(state.columns), [each.n_lines for each in records])
             pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in records])

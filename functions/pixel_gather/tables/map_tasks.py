@@ -55,6 +55,11 @@ class MapTask(Struct, frozen=True, kw_only=True):
     """Key of that file. It tells what is in the file, and how it is cut. So nothing else is written there."""
 
 
+def state_key(number: int) -> str:
+    """Return the key of a round's state, among the table's control files."""
+    return f"rounds/{number}/{_STATE}"
+
+
 def round_files(control: ControlStore, number: int) -> ControlStore:
     """Return the store of a round's files."""
     return control.below(f"rounds/{number}")
@@ -161,7 +166,7 @@ async def last_attempt[State: RoundState](
 
 async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
     """Return the scenes of a task; None if it is committed."""
-    if await files.get(_sidecar(task)) is not None:
+    if await files.get(sidecar_key(task)) is not None:
         return None
     return await task_scenes(task, files)
 
@@ -173,7 +178,7 @@ async def task_scenes(task: MapTask, files: ControlStore) -> bytes:
 
 async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> bool:
     """Commit a task by its sidecar. Return False if another worker has committed the task before."""
-    return await files.put_new(_sidecar(task), sidecar)
+    return await files.put_new(sidecar_key(task), sidecar)
 
 
 async def read_sidecars(files: ControlStore, tasks: Iterable[MapTask]) -> list[bytes]:
@@ -182,7 +187,7 @@ async def read_sidecars(files: ControlStore, tasks: Iterable[MapTask]) -> list[b
 
     async def load(task: MapTask) -> bytes:
         async with gate:
-            return await needed_file(files, _sidecar(task))
+            return await needed_file(files, sidecar_key(task))
 
     return list(await all_of(load(task) for task in tasks))
 
@@ -192,7 +197,7 @@ async def committed_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list
     if not tasks:
         return []
     there = await files.list_(_sidecars(tasks[0].scenes_key))
-    return [task for task in tasks if _sidecar(task) in there]
+    return [task for task in tasks if sidecar_key(task) in there]
 
 
 async def missing_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[MapTask]:
@@ -207,7 +212,8 @@ async def _last_round(control: ControlStore) -> int | None:
     return max((int(parts[1]) for parts in written if parts[2:] == [_STATE]), default=None)
 
 
-def _sidecar(task: MapTask) -> str:
+def sidecar_key(task: MapTask) -> str:
+    """Return the key of a task's sidecar, in the store of its round."""
     return f"{_sidecars(task.scenes_key)}{task.index}"
 
 

@@ -243,6 +243,26 @@ def test_a_table_that_lacks_control_files_is_not_written(service: Service, expir
         service.ended(second["gather"])
 
 
+@pytest.mark.parametrize("damaged", ["rounds/0/state", "rounds/0/measured/"])
+def test_a_damaged_control_file_is_named(service: Service, damaged: str) -> None:
+    """The error says what to do, and nothing is written. Without the damaged file, the task is done again."""
+    verdict = service.begun(of_points(service, sources=HREFS[:1]), "a")
+    service.handle(verdict, 0)
+    name, s3 = verdict["gather"].partition("/")[0], service.machine.s3
+    (found,) = s3.list_objects_v2(Bucket="control", Prefix=f"tables/{name}/{damaged}")["Contents"]
+    key = found["Key"].removeprefix(f"tables/{name}/")
+    s3.put_object(Bucket="control", Key=found["Key"], Body=b"\x93\x01")
+
+    with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
+        service.ended(verdict["gather"])
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket="cubes")["Contents"]] == [
+        f"out/tables/{name}/table.features.parquet"
+    ]
+    s3.delete_object(Bucket="control", Key=found["Key"])
+    again = service.begun(of_points(service, sources=HREFS[:1]), "b")
+    assert (again["gather"], again["n_missing"]) == (verdict["gather"], 1)
+
+
 def read(service: Service, href: str) -> pa.Table:
     """Return a Parquet file of the bucket."""
     bucket, _, key = href.removeprefix("s3://").partition("/")

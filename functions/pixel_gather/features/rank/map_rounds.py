@@ -14,7 +14,7 @@ import msgspec
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.stores import ControlStore
+from pixel_gather.core.stores import ControlStore, unpack
 from pixel_gather.features.rank.choose_reads import RankedScene, Rounds, WantedRead
 from pixel_gather.tables.map_round import usd_of_round
 from pixel_gather.tables.map_tasks import (
@@ -28,6 +28,8 @@ from pixel_gather.tables.map_tasks import (
     read_task,
     round_files,
     round_state,
+    sidecar_key,
+    state_key,
 )
 
 
@@ -110,7 +112,8 @@ async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -
 
 async def load_round(control: ControlStore, number: int) -> MapState:
     """Return the state that `write_round` wrote."""
-    return msgspec.msgpack.decode(await round_state(round_files(control, number)), type=MapState)
+    content = await round_state(round_files(control, number))
+    return unpack(content, MapState, key=state_key(number))
 
 
 async def measure_task(
@@ -169,8 +172,10 @@ async def merge_round(state: MapState, control: ControlStore) -> tuple[MapState,
 async def _sidecars(state: MapState, control: ControlStore) -> list[_Sidecar]:
     """Return what the workers of a round have read so far."""
     files = round_files(control, state.number)
-    contents = await read_sidecars(files, await committed_tasks(state.tasks, files))
-    return [msgspec.msgpack.decode(each, type=_Sidecar) for each in contents]
+    tasks = await committed_tasks(state.tasks, files)
+    keys = [f"rounds/{state.number}/{sidecar_key(task)}" for task in tasks]
+    contents = await read_sidecars(files, tasks)
+    return [unpack(each, _Sidecar, key=key) for each, key in zip(contents, keys, strict=True)]
 
 
 def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState:
