@@ -141,12 +141,19 @@ class World(RoundsWorld):
                 state = msgspec.msgpack.decode(content, type=feature_rounds.FeatureState)
                 self.check_tasks("/".join(parts[:-1]), state.tasks)
 
+    def _note_of(self, name: str) -> str:
+        """Return the key of the note that the table was made that is there."""
+        result = json.loads(self.files[f"{self.results.folder}{name}/result.json"])
+        return f"control/tables/{name}/made/{result['removals']}"
+
     @override
     def note_removal(self) -> Sequence[str]:
         names = list(self.told)
         self.told.clear()
         next_versions = {href_of(n): self.n_versions[href_of(n)] + 1 for n in ALL_LISTED}
-        self.removed_at |= dict.fromkeys(names, next_versions)
+        # A call that was killed between a table and its note: nothing tells of the removal (decision 62).
+        noted = [name for name in names if self._note_of(name) in self.files]
+        self.removed_at |= dict.fromkeys(noted, next_versions)
         return names
 
 
