@@ -195,7 +195,7 @@ def _put_back_tables_that_do_not_tell_of_removals(monkeypatch: pytest.MonkeyPatc
     """Let a job append to a table that was removed and made anew since the job was begun."""
 
     async def if_gone(deployment: Deployment, table: str, state: FeatureState) -> None:
-        if await deployment.find_result(table) is None:
+        if await deployment.find_result(table, type=dict[str, Any]) is None:
             await removals.check_not_removed(deployment, table, state)
 
     monkeypatch.setattr(feature_steps, "check_not_removed", if_gone)

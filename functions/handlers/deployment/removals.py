@@ -7,6 +7,8 @@ table that has a note and is not there was removed. The result of a table that i
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.map_tasks import RoundState, keep_result
@@ -14,17 +16,21 @@ from pixel_gather.tables.map_tasks import RoundState, keep_result
 _MADE: Final = "made/"
 """Folder of the notes. Their names count the removals before the table was made."""
 
-_FIELD: Final = "removals"
-"""Of a result. Tables of older versions of this program lack it."""
+
+class _Result(Struct, frozen=True):
+    """What is wanted of a result."""
+
+    removals: int = 0
+    """Tables of older versions of this program lack it."""
 
 
 async def count_removals(deployment: Deployment, table: str) -> int:
     """Return how often a table was removed so far."""
     # The notes come first. If the table is made in between, its result counts.
     notes = await deployment.table_files(table).list_(_MADE)
-    found = await deployment.find_result(table)
+    found = await deployment.find_result(table, type=_Result)
     if found is not None:
-        return int(found[0].get(_FIELD, 0))
+        return found[0].removals
     return max((1 + int(key.removeprefix(_MADE)) for key in notes), default=0)
 
 
@@ -42,5 +48,5 @@ async def note_result(
     deployment: Deployment, name: str, state: RoundState, result: Mapping[str, Any]
 ) -> None:
     """Note that the table of a job was made, and the job's result."""
-    await deployment.table_files(result["name"]).put(f"{_MADE}{result.get(_FIELD, 0)}", b"")
+    await deployment.table_files(result["name"]).put(f"{_MADE}{result.get('removals', 0)}", b"")
     await keep_result(state, deployment.table_files(name), result)
