@@ -519,7 +519,7 @@ def test_points_that_are_placed_some_at_a_time_change_nothing(
         ({"id": "no"}, "id: there is no column no"),
         ({"crs": None}, "crs: say which CRS"),
         ({"crs": "EPSG:1"}, "crs: "),
-        ({"time": "x"}, "tolerance: give time (--time) and tolerance (--tolerance) together"),
+        ({"time": "x"}, "time: give time (--time) and tolerance (--tolerance) together"),
         ({"time": "x", "tolerance": "soon"}, "tolerance: 'soon' is no duration"),
         ({"method": "cubic"}, "method: it is 'cubic'"),
         ({"square": 2}, "square: it is 2"),

@@ -60,7 +60,7 @@ class TableRequest(Struct, frozen=True, kw_only=True):
         if (time is None) != (tolerance is None):
             raise RequestError(
                 "give time (--time) and tolerance (--tolerance) together",
-                field="time" if time is None else "tolerance",
+                field="tolerance" if time is None else "time",
             )
         if not isinstance(crs, str | None):
             raise RequestError(f"it is {crs!r}; write text, such as EPSG:32632", field="crs")
