@@ -124,8 +124,8 @@ def test_a_point_in_two_polygons_is_the_first_ones() -> None:
     ("windows", "message"),
     [
         ({"sample": 5, "spacing": 2.0}, "give sample or spacing, not both"),
-        ({"seed": 5}, "use seed and strata only with sample"),
-        ({"strata": "crop", "spacing": 1.0}, "use seed and strata only with sample"),
+        ({"seed": 5}, "use it only with sample"),
+        ({"strata": "crop", "spacing": 1.0}, "use it only with sample"),
         ({"sample": 5, "strata": "kind"}, "windows.strata: there is no column kind; there are id, crop"),
         ({"spacing": 1e-6}, "windows.spacing: the box around the areas has .* points; give a larger one"),
         ({"spacing": 7.0}, "windows.spacing: no such point lies in the areas; give a smaller one"),

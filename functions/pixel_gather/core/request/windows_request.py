@@ -4,6 +4,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
+from pixel_gather.core.request.request_error import mistake_in
 from pixel_gather.core.request.request_part import RequestPart, Size, may_be_path
 
 MOST_SAMPLE: Final = 10_000_000
@@ -62,7 +63,8 @@ class WindowsRequest(RequestPart):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.sample is not None and self.spacing is not None:
-            raise ValueError("give sample or spacing, not both")
-        if self.sample is None and (self.strata, self.seed) != (None, None):
-            raise ValueError("use seed and strata only with sample")
+            raise mistake_in("spacing", "give sample or spacing, not both")
+        for name in ("seed", "strata") if self.sample is None else ():
+            if getattr(self, name) is not None:
+                raise mistake_in(name, "use it only with sample")
         return self
