@@ -205,6 +205,8 @@ WRONG = {
     "catalog --items a --glob * --to c": "--glob: use it only with --sources or --prefix",
     "catalog --items a --bbox 1,2,3,4 --to c": "--bbox: use it only with --stac or --cmr",
     "catalog --refresh --add --to c": "--refresh alone",
+    "catalog --refresh --to new/a/c.parquet": "there is no catalog at new/a/c.parquet",
+    "catalog --remove --id a --to new/a/c.parquet": "there is no catalog at new/a/c.parquet",
     "search --bbox 1,2,3,4": "give either a catalog or the address",
     "search --catalog nosuch/c.parquet": "there is no catalog at nosuch/c.parquet;",
     "search --catalog c --bbox 1,20,3,4": "south is 20",

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Final, Literal
@@ -179,8 +179,8 @@ def refresh_catalog(
         RequestError: It was made from items that a program gave, which cannot be asked for again.
         StoreError: There is no catalog.
     """
-    store, key = _open_catalog_place(to, settings or Settings())
-    origins = run(open_catalog(store, key, place=os.fspath(to))).header.origins
+    with _opened_place(to, settings or Settings()) as (store, key):
+        origins = run(open_catalog(store, key, place=os.fspath(to))).header.origins
     if not origins or any(origin.kind == "items" for origin in origins):
         raise RequestError(
             "a program gave its items, which cannot be asked for again: make the catalog anew",
@@ -212,8 +212,8 @@ def remove_scenes(
             "say which scenes: by ids, collections, a place, times or conditions", field="search"
         )
     place = place_text(to, "to")
-    store, key = _open_catalog_place(to, settings or Settings())
-    run(open_catalog(store, key, place=place, most_in_memory=0))
+    with _opened_place(to, settings or Settings()) as (store, key):
+        run(open_catalog(store, key, place=place, most_in_memory=0))
 
     def stays(item: Mapping[str, Any]) -> bool:
         return not is_wanted(item, scene_key(item, name="item"), wanted)
@@ -262,10 +262,8 @@ def _made(
     """
     settings = settings or Settings()
     place = place_text(to, "to")
-    folder, _ = folder_and_key(check_parquet_place(to, what="a catalog"))
     tally = _Tally(on_progress)
-    with folders_removed_on_failure(folder), SpooledItems() as spooled:
-        store, key = _open_catalog_place(to, settings)
+    with _opened_place(to, settings) as (store, key), SpooledItems() as spooled:
         for origin in origins:
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))
@@ -349,9 +347,12 @@ def _as_text(origin: Origin) -> bytes:
     return msgspec.json.encode(origin, order="deterministic")
 
 
-def _open_catalog_place(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
+@contextmanager
+def _opened_place(to: str | os.PathLike[str], settings: Settings) -> Iterator[tuple[Store, str]]:
+    """Yield the client and the key of a catalog's Parquet file. A failure leaves no new empty folder."""
     folder, key = folder_and_key(check_parquet_place(to, what="a catalog"))
-    return open_place(folder, settings.stores), key
+    with folders_removed_on_failure(folder):
+        yield open_place(folder, settings.stores), key
 
 
 def _whole_place(kind: str, place: Any) -> Any:
