@@ -466,7 +466,7 @@ def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
 
 @pytest.mark.long
 def test_command_refuses_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """A file where the folder should be is told of, and the pixels are cleaned up."""
+    """A file where the folder should be is told of before pixels are made, and nothing stays."""
     (tmp_path / "file").write_text("x")
 
     ran = invoke(
@@ -475,6 +475,7 @@ def test_command_refuses_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
     assert isinstance(ran.exception, GatherError)
     assert "cannot be written to" in str(ran.exception)
+    assert "1 of " not in ran.output
     assert not list((tmp_path / "out").iterdir())
 
 

@@ -90,7 +90,7 @@ def bench_blocks(
         GatherError: The cube or the place refuses, or a process died. What was measured until then is kept.
     """
     place = f"{request.place}/{folder.name}-cubes"
-    with _pixels(request, folder) as pixels:
+    with empty_at_end(place, request.stores), _pixels(request, folder) as pixels:
         written = {codec: (each.shape, each.dtype) for codec, each in pixels.items()}
         settings = list_settings(request.sweep, written)
         for sentence in left_out(request.sweep, written):
@@ -102,13 +102,12 @@ def bench_blocks(
             places=(request.place,),
             records=(),
         )
-        with empty_at_end(place, request.stores):
-            for number, (round_index, setting) in enumerate(rounds(settings, request.times), 1):
-                on_trial(setting, number, len(settings) * request.times)
-                result = trials.measure(setting)
-                record = BlockRecord(setting=setting, round_index=round_index, result=result)
-                report = replace(report, records=(*report.records, record))
-                put_records(folder, report)
+        for number, (round_index, setting) in enumerate(rounds(settings, request.times), 1):
+            on_trial(setting, number, len(settings) * request.times)
+            result = trials.measure(setting)
+            record = BlockRecord(setting=setting, round_index=round_index, result=result)
+            report = replace(report, records=(*report.records, record))
+            put_records(folder, report)
     put_report(folder, report)
     return report
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import GatherError, StoreError
-from pixel_gather.io.store.object_store import open_place, split_href
+from pixel_gather.io.store.object_store import Store, open_place, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.blocks.pixels import BlockPixels
 from pixel_gather_bench.blocks.share import BlockJob, ReadAnswer, WriteAnswer, describe
@@ -39,8 +39,8 @@ class Trials(Struct, frozen=True, kw_only=True):
         Raises:
             GatherError: The place refuses, or a process died.
         """
-        with empty_at_end(self.place, self.stores):
-            describe(open_place(self.place, self.stores), setting)
+        with empty_at_end(self.place, self.stores) as store:
+            describe(store, setting)
             written: list[WriteAnswer] = self._run(_WRITE, setting, WriteAnswer)
             read: list[ReadAnswer] = self._run(_READ, setting, ReadAnswer)
         return _result_of_answers(setting, written, read)
@@ -66,27 +66,27 @@ class Trials(Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def empty_at_end(place: str, stores: StoreSettings) -> Iterator[None]:
-    """Delete all that lies at a place when the block ends, however it ends.
+def empty_at_end(place: str, stores: StoreSettings) -> Iterator[Store]:
+    """Yield the client of a place. Delete all that lies there when the block ends, however it ends.
 
     Raises:
         StoreError: The place refuses; not where the block failed, whose reason says more.
     """
+    store = open_place(place, stores)
     try:
-        yield
+        yield store
     except BaseException:
         with suppress(StoreError):
-            _empty(place, stores)
+            _empty(place, store)
         raise
-    _empty(place, stores)
+    _empty(place, store)
 
 
-def _empty(place: str, stores: StoreSettings) -> None:
+def _empty(place: str, store: Store) -> None:
     root, path = split_href(place)
     if root == "file://":
         shutil.rmtree(Path("/", path), ignore_errors=True)
         return
-    store = open_place(place, stores)
     try:
         for page in obstore.list(store, chunk_size=1000):
             obstore.delete(store, [item["path"] for item in page])
