@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from handlers.api.route import JSON
 from pixel_gather.core.scenes.catalog_query import Position
 from pixel_gather.core.scenes.folders import unlisted_folders
 from pixel_gather.core.scenes.item import asset_hrefs, scene_key
@@ -19,7 +20,6 @@ if TYPE_CHECKING:  # for the description, which needs msgspec
 
 type Item = Mapping[str, Any]
 
-JSON: Final = "application/json"
 GEOJSON: Final = "application/geo+json"
 
 NO_COLLECTION: Final = "none"
