@@ -76,12 +76,24 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
     return run  # type: ignore[return-value] # it takes the same
 
 
+def with_option(refusal: str) -> str:
+    """Return what a deployment says of a refusal; a limit at its start is followed by its option.
+
+    Nobody knows here who has set the limit: an option, a REQUEST file, or the deployment.
+    """
+    limit, colon, said = refusal.partition(":")
+    return f"{limit} ({_show_limit(limit)}){colon}{said}" if limit in _LIMITS else refusal
+
+
+def _show_limit(limit: str) -> str:
+    return f"--{_LIMITS[limit]}".replace("_", "-")
+
+
 def _names_of_limit(limit: str, values: Mapping[str, Any]) -> list[str]:
     """Return the option of a limit that was given, or the one of a window that is too large."""
     if limit in _IN_A_LIMIT:
         return _names_of(_IN_A_LIMIT[limit], click.get_current_context(), is_missing=False)
-    option = _LIMITS.get(limit, "")
-    return [] if values.get(option) is None else [f"--{option}".replace("_", "-")]
+    return [] if values.get(_LIMITS.get(limit, "")) is None else [_show_limit(limit)]
 
 
 def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[str]:

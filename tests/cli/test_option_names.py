@@ -52,11 +52,11 @@ _WRONG = {
     "export cube.zarr --to s3://b/x.csv": "--to: an export is a file on this machine",
     "run request.json --to x": "window.pixels: ",
     "run --sources list.txt --windows plots.csv --to x": "--size: is needed",
-    "run --sources list.txt --windows plots.csv --size 8,8 --seed 3 --to x": "--seed: use it only with sample",
+    "run --sources list.txt --windows plots.csv --size 8,8 --seed 3 --to x": "--seed: use it only",
     "points plots.csv --sources list.txt --id nope --to x.parquet": "--id: there is no column nope",
     "points plots.csv --sources list.txt --time nope --tolerance 1d --to x.parquet": "--time: there is no",
     "points plots.csv --sources list.txt --time when --to x.parquet": "--time: give time (--time) and",
-    "points plots.csv --sources list.txt --tolerance 1d --to x.parquet": "--tolerance: give time (--time) and",
+    "points plots.csv --sources list.txt --tolerance 1d --to x.parquet": "--tolerance: give time",
     "points plots.csv --sources list.txt --time when --tolerance 1d --to x.parquet": (
         "plots.csv: 'noon' in column when is no time; write 2024-06-01"
     ),

@@ -522,6 +522,15 @@ def test_status_of_a_failure_names_it_and_the_way_on(
     assert f"pixel-gather redrive {ID}" in printed.err
 
 
+def test_status_names_the_option_of_a_limit(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever reads it may not know the request's fields."""
+    api.on(f"GET /v1/gathers/{ID}", document("FAILED", error="BudgetError", cause="limits.usd: too dear"))
+
+    run("status", ID)
+
+    assert "error         BudgetError: limits.usd (--max-usd): too dear\n" in capsys.readouterr().out
+
+
 def test_status_as_json_is_the_document(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """``--json`` prints the whole document unchanged."""
     api.on(f"GET /v1/gathers/{ID}", succeeded())
@@ -1168,16 +1177,16 @@ def test_large_ranking_is_watched_until_it_ends(
 def test_large_ranking_that_fails_says_why(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The reason is the error of the document."""
+    """The reason is the error of the document, and the option where it is a limit."""
     api.on("POST /v1/rankings", Reply({"id": ID, "links": {"self": "https://there"}}, 202))
-    error = {"type": "States.Timeout", "detail": "it took longer than the deployment allows"}
+    error = {"type": "BudgetError", "detail": "limits.seconds: 6 scenes would take too long"}
     links = {"self": f"/tables/{ID}", "redrive": f"/tables/{ID}/redrive"}
     failed = {"state": "failed", "scenes": None, "ranking": None, "error": error, "links": links}
     api.on(f"GET /v1/tables/{ID}", failed)
 
     assert run("rank", "s3://scenes/list.txt", "--by", "b1", "--deployed") != 0
     said = capsys.readouterr().err
-    assert "it took longer than the deployment allows" in said
+    assert "(BudgetError): limits.seconds (--max-seconds): 6 scenes would take too long" in said
     assert f"pixel-gather redrive {ID} goes on with it" in said
     assert pauses
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.deployment import Kind
+from pixel_gather_cli.option_names import with_option
 
 NOTHING_APPENDED: Final = "nothing: the cube has all of these sources or chips already"
 _STATES = {"timed_out": "timed out"}
@@ -139,7 +140,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "warning", warning
     if document.get("error"):
         detail = _NAME_OF_UPLOAD.sub("the uploaded list, line", document["error"]["detail"])
-        yield "error", f"{document['error']['type']}: {detail}"
+        yield "error", f"{document['error']['type']}: {with_option(detail)}"
     yield from map(_failure, document.get("failures", ()))
 
 

@@ -14,6 +14,7 @@ from pixel_gather.tables.image_work import TableKind
 from pixel_gather_cli.deployment.list_upload import uploaded_features, uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api
 from pixel_gather_cli.deployment.watching import EVERY_S, looks, watch
+from pixel_gather_cli.option_names import with_option
 from pixel_gather_cli.table_text import plan_text
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def rank_on_aws(
     if document.get("ranking") is None:
         error = document["error"] or {"type": document["state"], "detail": "it has no table"}
         more = f"; pixel-gather redrive {id_} goes on with it" if "redrive" in document["links"] else ""
-        raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {error['detail']}{more}")
+        said = with_option(error["detail"])
+        raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {said}{more}")
     table: dict[str, Any] = document["ranking"]
     return table
