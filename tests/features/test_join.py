@@ -392,12 +392,10 @@ def _lost_shard(cube: Path) -> None:
 def test_a_cube_that_does_not_hold_is_refused_by_name(
     own: list[Path], tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
-    """Nothing is written."""
+    """The error says its path. Nothing is written."""
     change(own[1])
 
-    with pytest.raises(
-        StoreError, match=rf"{own[1]}: .*{said}" if "no cube" not in said else f"t1.zarr: {said}"
-    ):
+    with pytest.raises(StoreError, match=rf"^{own[1]}: .*{said}"):
         join(own[:3], to=tmp_path / "all")
 
     assert not (tmp_path / "all").exists()
@@ -532,7 +530,7 @@ def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Pat
     """Each message says what to do. Nothing is changed."""
     with pytest.raises(ArrayExistsError, match=r"mode add \(--add\) adds to them, mode replace \(--rep"):
         join(cubes[:1], to=joined)
-    with pytest.raises(RequestError, match=r"t0.zarr is joined there already"):
+    with pytest.raises(RequestError, match=rf"^cubes: {cubes[0]} is joined there already"):
         join(cubes[:1], to=joined, mode="add")
     with pytest.raises(RequestError, match="add: cubes are added as the first ones"):
         join(cubes[3:], to=joined, mode="add", keep=["sat"])

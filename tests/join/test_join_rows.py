@@ -21,6 +21,7 @@ def member(arrays: Mapping[str, Any] | None = None, **columns: Any) -> Member:
     """Return a cube of three rows, in shards of four."""
     return Member(
         place="file:///a",
+        shown="/a",
         version="1",
         digest="d",
         dims=("time", "y", "x"),

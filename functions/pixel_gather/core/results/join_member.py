@@ -48,6 +48,9 @@ class Member(Struct, frozen=True, kw_only=True, eq=False):
     place: str
     """Its folder: ``s3://bucket/prefix`` or ``file:///folder``."""
 
+    shown: str
+    """Its folder, as errors name it."""
+
     version: str
     """ETag of its ``zarr.json``."""
 
@@ -128,13 +131,20 @@ class Member(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def make_member(
-    place: str, root: bytes, *, version: str, table: Mapping[str, Any], columns: Mapping[str, Values]
+    place: str,
+    root: bytes,
+    *,
+    shown: str,
+    version: str,
+    table: Mapping[str, Any],
+    columns: Mapping[str, Values],
 ) -> Member:
     """Return a cube that can be joined.
 
     Args:
         place: Its folder, as an href.
         root: Content of its ``zarr.json``.
+        shown: Its folder, as errors name it.
         version: ETag of that.
         table: Metadata of its ``rows.parquet``.
         columns: Values of its rows.
@@ -151,23 +161,23 @@ def make_member(
         template = gather.get("template", {})
         values, reduce = str(template.get("values", "raw")), template.get("reduce")
     except NOT_OF_A_CUBE as error:
-        raise StoreError(f"{place}: {why_no_cube(error)}") from error
+        raise StoreError(f"{shown}: {why_no_cube(error)}") from error
     # Can cubes of this kind be joined?
     if tuple(table.get("dims", ()))[:1] == ("chip",):
         raise RequestError(
-            f"{place} is a cube of chips, which cannot be joined: leave it out, or gather the chips of all "
+            f"{shown} is a cube of chips, which cannot be joined: leave it out, or gather the chips of all "
             "cubes into one by output.append_to (--append-to)",
             field="cubes",
         )
     if "band_axis" in table:
         raise RequestError(
-            f"{place} has an axis of bands; only cubes with arrays can be joined", field="cubes"
+            f"{shown} has an axis of bands; only cubes with arrays can be joined", field="cubes"
         )
     if not attributes.get("complete"):
-        raise StoreError(f"{place}: this cube is not complete: run its request again to finish it, then join")
+        raise StoreError(f"{shown}: this cube is not complete: run its request again to finish it, then join")
     if table.get("format") != _READ:
         raise StoreError(
-            f"{place}: its rows.parquet has format {table.get('format')}; this version of Pixel Gather joins "
+            f"{shown}: its rows.parquet has format {table.get('format')}; this version of Pixel Gather joins "
             f"format {_READ}"
         )
     try:
@@ -179,7 +189,7 @@ def make_member(
         stored = {tuple(arrays[name]["shape"]) for name in measurements}
         shard_rows = int(arrays[measurements[0]]["chunk_grid"]["configuration"]["chunk_shape"][0])
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise StoreError(f"{place}: its zarr.json or rows.parquet is damaged ({error!r})") from error
+        raise StoreError(f"{shown}: its zarr.json or rows.parquet is damaged ({error!r})") from error
     # Both files have to be of one version of the cube.
     if (
         table["digest"] != digest
@@ -187,11 +197,12 @@ def make_member(
         or any(len(each) != shape[0] for each in columns.values())
     ):
         raise StoreError(
-            f"{place}: it has changed since its rows.parquet was written: zarr.json and rows.parquet are of "
+            f"{shown}: it has changed since its rows.parquet was written: zarr.json and rows.parquet are of "
             "different versions. Run its request again to finish it, then join"
         )
     return Member(
         place=place,
+        shown=shown,
         version=version,
         digest=digest,
         dims=dims,

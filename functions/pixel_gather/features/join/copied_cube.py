@@ -98,15 +98,15 @@ def _check_kinds(members: Sequence[Member], *, any_grid: bool) -> None:
         one, other = first.kind(any_grid=any_grid), each.kind(any_grid=any_grid)
         if one != other:
             raise RequestError(
-                f"a copy is one array, and {each.place} has another {difference(one, other)} than "
-                f"{first.place}: join them without --copy",
+                f"a copy is one array, and {each.shown} has another {difference(one, other)} than "
+                f"{first.shown}: join them without --copy",
                 field="cubes",
             )
 
 
 def _check_bucket(href: str, members: Sequence[Member]) -> None:
     root, _ = split_href(href)
-    other = next((each.place for each in members if split_href(each.place)[0] != root), None)
+    other = next((each.shown for each in members if split_href(each.place)[0] != root), None)
     if other is not None:
         raise RequestError(
             f"the store copies shards within a bucket, or within this machine; {other} is elsewhere",

@@ -50,7 +50,7 @@ def find_members(cubes: Iterable[str | os.PathLike[str]], settings: StoreSetting
     seen: set[str] = set()
     for href in found:
         if href in seen:
-            raise RequestError(f"{href} is named twice", field=_FIELD)
+            raise RequestError(f"{show_place(href)} is named twice", field=_FIELD)
         if to.startswith(f"{href}/"):
             lies = f"{show_place(to)} lies in the cube {show_place(href)}"
             raise RequestError(f"{lies}: choose a place outside of it", field="to")

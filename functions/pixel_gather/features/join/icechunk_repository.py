@@ -20,6 +20,7 @@ from pixel_gather.core.extras import check_extra
 from pixel_gather.core.time_range import last_moment
 from pixel_gather.features.join.read_members import mtime_of
 from pixel_gather.features.join.references import Reference, not_within, percent_encode
+from pixel_gather.in_process.places import show_place
 from pixel_gather.io.store.object_store import open_to_read, split_href
 from pixel_gather.io.store.open_bucket import endpoint_of
 from pixel_gather.io.store.s3_credentials import find_credentials
@@ -256,7 +257,7 @@ class ReferringStore(WrapperStore[Any]):
         if self._refused:
             row = key.rsplit("/", 2)[0]
             if (file := self._refused.get(key, self._refused.get(row))) is not None:
-                raise StoreError(f"{file}: {self._changed}")
+                raise StoreError(f"{show_place(file)}: {self._changed}")
         with _in_words(key, "read", changed=self._changed):
             found: Buffer | None = await self._store.get(key, prototype, byte_range)
             return found
@@ -336,7 +337,8 @@ def _check_reach(href: str, folders: Iterable[str]) -> None:
     local = next((each for each in folders if each.startswith("file://")), None)
     if local is not None and not href.startswith("file://"):
         raise RequestError(
-            f"{href} is on S3 and {local} on this machine: a place on S3 can only join cubes on S3",
+            f"{href} is on S3 and {show_place(local)} on this machine: a place on S3 can only join cubes "
+            "on S3",
             field="to",
         )
 

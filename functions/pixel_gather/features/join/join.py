@@ -386,8 +386,8 @@ def _refuse_joined(there: Sequence[JoinedGroup], places: Sequence[str]) -> None:
     again = next((place for place in places if place in known), None)
     if again is not None:
         raise RequestError(
-            f"{again} is joined there already; if it has changed since, join all cubes again by mode "
-            "replace (--replace)",
+            f"{show_place(again)} is joined there already; if it has changed since, join all cubes again by "
+            "mode replace (--replace)",
             field="cubes",
         )
 

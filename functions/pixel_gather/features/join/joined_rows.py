@@ -89,7 +89,8 @@ def _from_tables(
     for place, table, n_rows in zip(places, tables, members["n_rows"], strict=True):
         if any(len(values) != n_rows for values in table.values()):
             raise StoreError(
-                f"{place}: it has changed since it was joined: join the cubes again with --replace"
+                f"{show_place(place)}: it has changed since it was joined: join the cubes again with "
+                "--replace"
             )
     counts = members["n_rows"]
     existing = [each.get(PRESENCE, np.ones(n)) == 1 for each, n in zip(tables, counts, strict=True)]

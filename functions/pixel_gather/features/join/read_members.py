@@ -20,6 +20,7 @@ from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.core.task_group import all_of
+from pixel_gather.in_process.places import show_place
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.store.object_store import Store, open_to_read, split_href
@@ -68,8 +69,9 @@ class MemberReader:
                 return await asyncio.to_thread(made, place, root, version, content)
 
         def made(place: str, root: bytes, version: str, content: bytes) -> Member:
-            table, values = read_table(content, columns, place=place)
-            found = make_member(place, root, version=version, table=table, columns=values)
+            shown = show_place(place)
+            table, values = read_table(content, columns, place=shown)
+            found = make_member(place, root, shown=shown, version=version, table=table, columns=values)
             if lists_shards:
                 return replace(found, shards=self._list_shards(found))
             _check_local_shards(found)
@@ -84,7 +86,7 @@ class MemberReader:
         async def one(place: str) -> Mapping[str, Values]:
             async with slots:
                 content, _ = await self._get(place, ROWS_KEY)
-                return (await asyncio.to_thread(read_table, content, names, place=place))[1]
+                return (await asyncio.to_thread(read_table, content, names, place=show_place(place)))[1]
 
         return await all_of(one(place) for place in places)
 
@@ -99,9 +101,9 @@ class MemberReader:
         async def one(member: Member) -> Receipt:
             async with slots:
                 content, _ = await self._get(member.place, RECEIPT_KEY)
-            found = parse_receipt(content, member.place)
+            found = parse_receipt(content, member.shown)
             if (found.digest, found.shape) != (member.digest, member.shape):
-                raise StoreError(f"{member.place}: it has changed since its receipt.json was written")
+                raise StoreError(f"{member.shown}: it has changed since its receipt.json was written")
             return found
 
         return await all_of(one(member) for member in members)
@@ -125,7 +127,7 @@ class MemberReader:
                 continue
             for told, found in zip(member.shards, self._list_shards(member), strict=True):
                 if (told.nbytes, told.etag) != (found.nbytes, found.etag):
-                    raise StoreError(f"{member.place}: it has changed since it was finished: {told.key}")
+                    raise StoreError(f"{member.shown}: it has changed since it was finished: {told.key}")
 
     async def _get(self, place: str, key: str) -> tuple[bytes, str]:
         store, path = self.store(place)
@@ -138,7 +140,7 @@ class MemberReader:
         except (BaseError, OSError) as error:
             if _NO_FOLDER in str(error):  # the place is a file
                 raise StoreError(_missing(place, key)) from error
-            raise StoreError(f"{place}: {key} cannot be read: {said_of_place(error)}") from error
+            raise StoreError(f"{show_place(place)}: {key} cannot be read: {said_of_place(error)}") from error
         self.fetched_nbytes += len(content)
         return content, answer.meta["e_tag"] or ""
 
@@ -146,7 +148,7 @@ class MemberReader:
         """Return the shards that are there now."""
         store, path = self.store(member.place)
         there: dict[str, Any] = {}
-        with errors_of_store(f"{member.place}: it cannot be listed"):
+        with errors_of_store(f"{member.shown}: it cannot be listed"):
             for name in member.measurements:
                 for page in obstore.list(store, f"{path}/{name}/c/"):
                     self.n_requests += 1
@@ -155,7 +157,7 @@ class MemberReader:
         for each in member.shards:
             item = there.get(f"{path}/{each.key}")
             if item is None:
-                raise StoreError(f"{member.place}: it has changed: {each.key} is missing")
+                raise StoreError(f"{member.shown}: it has changed: {each.key} is missing")
             found.append(replace(each, nbytes=item["size"], etag=item["e_tag"] or ""))
         return tuple(found)
 
@@ -194,12 +196,12 @@ def _check_local_shards(member: Member) -> None:
         try:
             found = Path("/", path, each.key).stat()
         except OSError as error:
-            raise StoreError(f"{member.place}: it has changed: {each.key} is missing") from error
+            raise StoreError(f"{member.shown}: it has changed: {each.key} is missing") from error
         told = mtime_of(each.etag)
         is_same_time = told is not None and abs(told.timestamp() - found.st_mtime) < _SAME_TIME_S
         if found.st_size != each.nbytes or not is_same_time:
             raise StoreError(
-                f"{member.place}: it has changed since it was finished, or it is a copy: {each.key} has "
+                f"{member.shown}: it has changed since it was finished, or it is a copy: {each.key} has "
                 "another size or time. Run `pixel-gather verify` on it. If its pixels are the same, "
                 "join with --list-shards"
             )
@@ -207,8 +209,9 @@ def _check_local_shards(member: Member) -> None:
 
 def _missing(place: str, key: str) -> str:
     if key == ROOT_KEY:
-        return f"{place}: no cube is there; name the folder that a gather has written"
-    return f"{place}: it has no {key}, so it cannot be joined: it is not complete. Gather it again"
+        return f"{show_place(place)}: no cube is there; name the folder that a gather has written"
+    said = f"it has no {key}, so it cannot be joined: it is not complete. Gather it again"
+    return f"{show_place(place)}: {said}"
 
 
 def changed_rows(group: zarr.Group, measurements: Sequence[str]) -> dict[str, str]:
