@@ -319,7 +319,10 @@ def test_geojson_of_several_features_is_one_area() -> None:
         ({"type": "Point", "coordinates": ["x", 0]}, "is no number"),
         ({"type": "Polygon", "coordinates": []}, "empty"),
         ({"type": "FeatureCollection", "features": []}, "no feature"),
-        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}, "cannot be used"),
+        (
+            {"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]},
+            "this geometry cannot be used: a ring of a polygon is not closed, or has no three corners",
+        ),
         ({"type": "MultiPoint", "coordinates": [[0, 0]] * 100_001}, "simplify"),
     ],
 )

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -43,14 +44,26 @@ class Case:
     crs: str = "EPSG:4326"
 
 
-def _geoparquet(**column: object) -> bytes:
-    """Return a file of one point with a box of it, as many programs write them."""
+_WKB = shapely.to_wkb(shapely.Point(11.5, 46.25))
+_OPEN_RING = struct.pack("<BIII8d", 1, 3, 1, 4, 0, 0, 1, 0, 1, 1, 0, 1)
+"""WKB of a polygon whose ring is not closed."""
+
+_RING = "its geometry cannot be used: a ring of a polygon is not closed, or has no three corners: write"
+
+
+def _geojson_ring(ring: list[list[int]]) -> bytes:
+    """Return a file of one polygon of this ring."""
+    return json.dumps({"type": "Polygon", "coordinates": [ring]}).encode()
+
+
+def _geoparquet(wkb: bytes = _WKB, **column: object) -> bytes:
+    """Return a file of one shape with a box of it, as many programs write them."""
     about: dict[str, object] = {"version": "1.1.0", "primary_column": "place"}
     about |= {"columns": {"place": {"encoding": "WKB", "geometry_types": ["Point"]} | column}}
     table = Table.from_pydict(
         {
             "plot": Array(["p0"], DataType.utf8()),
-            "place": Array([shapely.to_wkb(shapely.Point(11.5, 46.25))], DataType.binary()),
+            "place": Array([wkb], DataType.binary()),
             "bbox": Array(["a box"], DataType.utf8()),
         }
     )
@@ -379,7 +392,12 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
             "'10,5' in column lon is no number; write a point and no comma",
         ),
         ("a.csv", b"plot,lon,lat\n,1,2\n", "feature 1 has no id"),
-        ("a.csv", b"plot,wkt\n1,POINT (1\n", "no WKT or WKB"),
+        ("a.csv", b"plot,wkt\n1,POINT (1\n", "^a.csv: row 1: its geometry cannot be used: ParseException"),
+        ("a.csv", b'plot,wkt\n1,POINT (1 2)\n2,\n3,"POLYGON((0 0,1 0,1 1,0 1))"\n', f"row 3: {_RING}"),
+        ("a.geojson", _geojson_ring([[0, 0], [1, 0], [1, 1], [0, 1]]), f"row 1: {_RING}"),
+        ("a.geojson", _geojson_ring([[0, 0], [1, 1]]), f"row 1: {_RING}"),
+        ("a.parquet", _geoparquet(_OPEN_RING), f"row 1: {_RING}"),
+        ("a.csv", b"plot,wkt\n1,2\n", "column wkt holds no WKT or WKB: Expected bytes or string"),
         ("a.csv", b"plot,lon,lat,lat\n1,2,3,4\n", "two columns have the same name"),
         ("a.geojson", b"{]", "this is no GeoJSON"),
         ("a.geojson", b'{"type": "Topology"}', "write a FeatureCollection"),

@@ -193,7 +193,8 @@ class Area(Struct, frozen=True, dict=True):
         try:
             found = unary_union([shape(each) for each in geometries])
         except Exception as error:
-            raise RequestError(f"this geometry cannot be used: {error}", field=field) from error
+            said = shape_error(error)
+            raise RequestError(f"this geometry cannot be used: {said}", field=field) from error
         if found.is_empty:
             raise RequestError("the geometry is empty; draw a point, a line or a polygon", field=field)
         found = unwrapped_shape(found)
@@ -226,6 +227,16 @@ class Area(Struct, frozen=True, dict=True):
             for shift in SHIFTS
             if west <= other_east + shift and east >= other_west + shift
         )
+
+
+def shape_error(error: Exception) -> str:
+    """Return what is wrong with a geometry that shapely refuses: of rings, what to do."""
+    if "linearring" in str(error).lower():
+        return (
+            "a ring of a polygon is not closed, or has no three corners: write at least three corners, and "
+            "the first one again at the end"
+        )
+    return str(error).partition("\n")[0][:200]
 
 
 def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":

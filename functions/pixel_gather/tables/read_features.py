@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import replace
 from datetime import date
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from pixel_gather.core.area import shape_error
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import parse_time
@@ -238,8 +239,28 @@ def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, 
     with _refusing(name, f"column {found} holds no WKT or WKB"):
         read = shapely.from_wkb if first is None or _HEX.fullmatch(first) else shapely.from_wkt
         values = batched((value or None for value in _values(table, found)), TOGETHER, strict=False)
-        shapes = Shapes.of(read(np.array(some, object)) for some in values)
+        shapes = Shapes.of(_parsed(read, values, name=name))
     return shapes, [each for each in names if each != found]
+
+
+def _parsed(read: Callable[..., Any], blocks: Iterable[Sequence[Any]], *, name: str) -> Iterator[Objects]:
+    """Yield the shapes of texts or bytes, as many at a time as they come. None stays None.
+
+    Raises:
+        RequestError: It names the first row whose shape ``read`` refuses.
+    """
+    import shapely  # noqa: PLC0415 # as above
+
+    n = 0
+    for block in blocks:
+        values = np.array(block, object)
+        shapes = read(values, on_invalid="ignore")
+        refused = shapely.is_missing(shapes) & np.not_equal(values, None)
+        for at in np.flatnonzero(refused)[:1]:
+            with _refusing(name, f"row {n + at + 1}: its geometry cannot be used"):
+                read(values[at])
+        yield shapes
+        n += len(values)
 
 
 def _xy_of_shapes(shapes: Shapes) -> tuple[Floats, Floats, Shapes | None]:
@@ -319,13 +340,13 @@ def _normal_crs(crs: str | None) -> str:
 
 @contextmanager
 def _refusing(name: str, says: str) -> Iterator[None]:
-    """Turn what a library of formats raises into an error of the request."""
+    """Turn what a library of formats or shapes raises into an error of the request."""
     try:
         yield
     except RequestError:
         raise
     except Exception as error:
-        raise RequestError(f"{says}: {str(error).partition(chr(10))[0][:200]}", field=name) from error
+        raise RequestError(f"{says}: {shape_error(error)}", field=name) from error
 
 
 def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
@@ -354,6 +375,7 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
 
 
 def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | None]:
+    import shapely  # noqa: PLC0415 # points in CSV need none of it
     from arro3.core import Table  # noqa: PLC0415 # 0.1 s, for features alone
 
     with parquet_errors("this is not Parquet, or is damaged", field=name, check=no_deadline):
@@ -371,22 +393,21 @@ def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | 
                 raise RequestError(f"its geometry is {column['encoding']}; write it as WKB", field=name)
             others = [each for each in schema.names if each not in (primary, "bbox")]
             kept: list[RecordBatch] = []
-            shapes = Shapes.of(_shapes_of(batches, primary, others, kept))
+            wkbs = _wkbs_of(batches, primary, others, kept)
+            shapes = Shapes.of(_parsed(shapely.from_wkb, wkbs, name=name))
     return Table.from_batches(kept) if others else _number_rows(len(shapes)), shapes, crs
 
 
-def _shapes_of(
+def _wkbs_of(
     batches: "Iterator[RecordBatch]", primary: str, others: Sequence[str], kept: "list[RecordBatch]"
-) -> Iterator[Objects]:
-    """Yield the shapes of a file. Its other columns are kept meanwhile."""
-    import shapely  # noqa: PLC0415 # points in CSV need none of it
+) -> Iterator[list[bytes | None]]:
+    """Yield the WKB of a file's shapes, some at a time. Its other columns are kept meanwhile."""
     from arro3.core import Array  # noqa: PLC0415 # 0.1 s, for features alone
 
     for batch in batches:
         column = batch.column(primary)
         for at in range(0, batch.num_rows, TOGETHER):
-            some = column.slice(at, min(TOGETHER, batch.num_rows - at)).to_pylist()
-            yield shapely.from_wkb(np.array(some, object))
+            yield column.slice(at, min(TOGETHER, batch.num_rows - at)).to_pylist()
         if others:  # taken, so that they do not hold the memory of the shapes
             kept.append(batch.select(list(others)).take(Array.from_numpy(np.arange(batch.num_rows))))
 
@@ -433,7 +454,7 @@ def _geojson(content: bytes, name: str) -> tuple["Table", Shapes | None, str | N
             crs = str(whole.crs["properties"]["name"])
         texts = (None if bytes(each.geometry) == b"null" else bytes(each.geometry) for each in features)
         parts = batched(texts, TOGETHER, strict=False)
-        shapes = Shapes.of(shapely.from_geojson(np.array(some, object)) for some in parts)
+        shapes = Shapes.of(_parsed(shapely.from_geojson, parts, name=name))
     if not features:
         raise RequestError("there is no feature in it", field=name)
     rows = [each.properties or {} for each in features]

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from pixel_gather.core.area import Box, check_box, finite, unwrap_box, unwrapped_shape, wrap_longitude
+from pixel_gather.core.area import (
+    Box,
+    check_box,
+    finite,
+    shape_error,
+    unwrap_box,
+    unwrapped_shape,
+    wrap_longitude,
+)
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scene_conditions import CLOUD_COVER
 from pixel_gather.core.scenes.acquisition import Acquisition, acquisition_of
@@ -143,7 +151,7 @@ def _parse_geometry(geometry: Any, name: str) -> "BaseGeometry":
     try:
         found: BaseGeometry = shape(geometry)
     except Exception as error:  # shapely raises whatever the coordinates lead to
-        raise RequestError(f"its geometry cannot be used: {str(error)[:200]}", field=name) from error
+        raise RequestError(f"its geometry cannot be used: {shape_error(error)}", field=name) from error
     if not np.isfinite(get_coordinates(found)).all():  # an outline's bounds leave NaN out
         raise RequestError("its geometry cannot be used: a position is not finite", field=name)
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from pixel_gather.core.area import shape_error
 from pixel_gather.core.errors import RequestError
 
 if TYPE_CHECKING:
@@ -63,4 +64,4 @@ def _shape_of(text: bytes, name: str) -> Any:
     try:
         return shape(msgspec.json.decode(text))
     except Exception as error:  # shapely raises whatever the coordinates lead to
-        raise RequestError(f"its geometry cannot be used: {str(error)[:200]}", field=name) from error
+        raise RequestError(f"its geometry cannot be used: {shape_error(error)}", field=name) from error
