@@ -168,6 +168,18 @@ def test_scenes_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("catalog", "--remove", "--items", "x", "--id", "b", "--to", tmp_path / "c.parquet") == 2
 
 
+def test_search_tells_of_an_area_around_more_than_half_the_earth(
+    catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error."""
+    steps = [[x, -80] for x in range(-170, 171, 10)] + [[x, 80] for x in range(170, -171, -10)]
+    (tmp_path / "a.json").write_text(json.dumps({"type": "Polygon", "coordinates": [[*steps, steps[0]]]}))
+
+    assert run("search", "--catalog", catalog, "--geojson", tmp_path / "a.json", "--json") == 0
+
+    assert "warning: 1 polygon more than 180 degrees wide" in capsys.readouterr().err
+
+
 def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files of one name in different folders are two scenes."""
     for name in ("a", "b"):

@@ -41,6 +41,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_area_around_more_than_half_the_earth_is_told(folder: Path) -> None:
+    """The ranking is made all the same."""
+    steps = [[x, -80] for x in range(-170, 171, 10)] + [[x, 80] for x in range(170, -171, -10)]
+    around = {"type": "Polygon", "coordinates": [[*steps, steps[0]]]}
+
+    found = rank(str(folder / "list.csv"), by="red", geojson=around)
+
+    assert "1 polygon more than 180 degrees wide, taken as drawn" in found.notes[0]
+
+
 def _read(path: Path) -> np.ndarray[Any, Any]:
     """Return scaled pixels as GDAL reads them; NaN where there is nodata."""
     with rasterio.open(path) as dataset:

@@ -244,6 +244,29 @@ def test_boxes_meet_where_they_touch(one: Box, other: Box, *, meet: bool) -> Non
 
 
 WEST, EAST = shapely.box(-180, 0, -170, 1), shapely.box(170, 0, 180, 1)
+ROUND = shapely.Polygon([(x, 0) for x in range(-170, 171, 10)] + [(x, 1) for x in range(170, -171, -10)])
+"""From -170 to 170 degrees in small steps. Whoever drew it may have meant 20 degrees."""
+
+
+@pytest.mark.parametrize(
+    ("drawn", "is_told"),
+    [
+        (ROUND, True),
+        (shapely.MultiPolygon([ROUND, shapely.box(0, 2, 1, 3)]), True),
+        (shapely.box(-170, 0, 170, 1), False),  # its edges of 340 degrees go the shorter way
+        (shapely.MultiPolygon([WEST, EAST]), False),
+        (shapely.MultiPolygon([WEST, shapely.box(0, 0, 150, 1)]), False),
+        (shapely.box(-180, 60, 180, 90), False),
+        (shapely.box(-90, 0, 90, 1), False),
+    ],
+)
+def test_a_polygon_around_more_than_half_the_earth_is_told(drawn: shapely.Geometry, *, is_told: bool) -> None:
+    """Parts are looked at one by one. What crosses 180 degrees, or goes all around, is meant so."""
+    area = Area.of_geojson(shapely.geometry.mapping(drawn), field="geojson")
+
+    assert [each.startswith("1 polygon more than 180 degrees wide") for each in area.notes] == [
+        True
+    ] * is_told
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,16 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
     assert "claims another offset than the file's" in warnings
 
 
+def test_an_area_around_more_than_half_the_earth_is_told(catalog: str) -> None:
+    """The plan warns."""
+    steps = [[x, -80] for x in range(-170, 171, 10)] + [[x, 80] for x in range(170, -171, -10)]
+    around = {"type": "Polygon", "coordinates": [[*steps, steps[0]]]}
+
+    planned = make_plan(request_of("catalog", catalog, area=around))
+
+    assert any("1 polygon more than 180 degrees wide, taken as drawn" in each for each in planned.warnings)
+
+
 @pytest.mark.long
 def test_classes_of_the_catalog_are_in_the_cube_and_in_its_rows_to_come(tmp_path: Path) -> None:
     """The item names them. They stay in an append."""

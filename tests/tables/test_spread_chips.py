@@ -147,6 +147,21 @@ def test_areas_beyond_the_lattices_crs_are_told() -> None:
         spread(json.dumps(of_etrs).encode(), spacing=10, crs=CRS)
 
 
+def test_areas_across_180_degrees_have_their_chips_there() -> None:
+    """A ring from 170 to -170 degrees is 20 degrees wide. One in small steps is wide, and is told."""
+    crossing = areas({"a": (shapely.box(-170, 0, 170, 1), "x")})
+    steps = [(x, 0) for x in range(-170, 171, 10)] + [(x, 1) for x in range(170, -171, -10)]
+    wide = areas({"a": (shapely.Polygon(steps), "x")})
+
+    for chips in (spread(crossing, sample=50), spread(crossing, spacing=0.5)):
+        assert np.abs(chips.lons).min() > 170
+        assert {*np.sign(chips.lons)} == {-1, 1}
+        assert chips.notes == ()
+    assert spread(crossing).lons.tolist() == [180]
+    assert [each[:38] for each in spread(wide, sample=5).notes] == ["1 polygon more than 180 degrees wide, "]
+    assert spread(wide).notes == spread(wide, sample=5).notes
+
+
 def test_points_are_no_areas() -> None:
     """A chip at each would be meant otherwise."""
     with pytest.raises(RequestError, match=r"windows\.table: sample and spacing need a polygon in each line"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -174,6 +175,11 @@ class Area(Struct, frozen=True, dict=True):
     geometry: "BaseGeometry | None" = None
     """The shape, unwrapped as ``box`` is; None where the box is all of it."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever has drawn the shape should know."""
+        return () if self.geometry is None else notes_of_wide([self.geometry])
+
     @classmethod
     def of_point(cls, longitude: float, latitude: float, *, field: str = "point") -> "Area":
         """Return the area of one point."""
@@ -227,6 +233,27 @@ class Area(Struct, frozen=True, dict=True):
             for shift in SHIFTS
             if west <= other_east + shift and east >= other_west + shift
         )
+
+
+def notes_of_wide(shapes: Iterable["BaseGeometry"]) -> tuple[str, ...]:
+    """Return a note if unwrapped shapes have polygons that go more than half around the Earth.
+
+    They may be meant to go the other way. All around, as a polar cap does, there is no other way.
+    """
+    import numpy as np  # noqa: PLC0415 # as above
+    import shapely  # noqa: PLC0415 # as above
+
+    n = 0
+    for each in shapes:
+        parts = shapely.get_parts(each)
+        bounds = shapely.bounds(parts[shapely.get_type_id(parts) == shapely.GeometryType.POLYGON])
+        widths = bounds[:, 2] - bounds[:, 0]
+        n += int(np.any((widths > 180) & (widths < 360)))  # noqa: PLR2004 # half a turn, and a whole one
+    said = (
+        f"{counted(n, 'polygon')} more than 180 degrees wide, taken as drawn: if the other way around the "
+        "Earth is meant, write two parts, one on each side of 180 degrees, as GeoJSON asks"
+    )
+    return (said,) if n else ()
 
 
 def shape_error(error: Exception) -> str:

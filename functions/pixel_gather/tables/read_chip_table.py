@@ -17,6 +17,7 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import LONLAT, Features
 from pixel_gather.tables.read_features import FeatureColumns, read_features
 from pixel_gather.tables.spread_chips import drawn_points, lattice_points
+from pixel_gather.tables.zone_cells import check_zones
 
 _ID: Final = "id"
 _AREA: Final = "area"
@@ -55,7 +56,8 @@ def _spread(areas: Features, windows: WindowsRequest) -> Features:
     """Return points in polygons. Each has a number of its own, and its polygon's id and columns."""
     from arro3.core import Array, DataType, Table  # noqa: PLC0415 # where there is something to repeat
 
-    if areas.geometries is None or areas.is_empty.any():
+    areas = check_zones(areas)
+    if areas.problems is None or areas.problems.any():
         raise RequestError("sample and spacing need a polygon in each line", field=TABLE_FIELD)
     crs = areas.crs
     if windows.spacing is not None:
@@ -75,7 +77,14 @@ def _spread(areas: Features, windows: WindowsRequest) -> Features:
             )
         if own is not None and name != (windows.id or _ID):
             columns[name] = own.column(name).combine_chunks().take(at)
-    return Features(ids=np.arange(1, len(xs) + 1), xs=xs, ys=ys, crs=crs, columns=Table.from_pydict(columns))
+    return Features(
+        ids=np.arange(1, len(xs) + 1),
+        xs=xs,
+        ys=ys,
+        crs=crs,
+        columns=Table.from_pydict(columns),
+        notes=areas.notes,
+    )
 
 
 def _features(content: bytes, name: str, windows: WindowsRequest) -> Features:
@@ -131,6 +140,7 @@ def _chips(features: Features, windows: WindowsRequest) -> Chips:
         lats=lats[order],
         size=windows.size,
         kinds=kinds,
+        notes=features.notes,
         columns={name: [values[at] for at in order] for name, values in columns.items()},
         is_numbered=windows.id is None
         and (features.columns is None or _ID not in features.columns.column_names),

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.area import shape_error
+from pixel_gather.core.area import notes_of_wide, shape_error, unwrapped_shape, wrap_longitude
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import parse_time
@@ -166,23 +166,26 @@ def _features_of_table(
             is_degrees = pair[0].lower() not in _OF_A_MAP
         else:
             shapes, names = _shape_column(table, names, name)
-    geometries = None
-    if shapes is not None:
-        xs, ys, geometries = _xy_of_shapes(shapes)
     found_crs = columns.crs or crs
     if found_crs is None and not is_degrees:
         raise RequestError("say which CRS these coordinates are of, such as EPSG:32632", field="crs")
+    found_crs = _normal_crs(found_crs)
+    geometries = None
+    notes: tuple[str, ...] = ()
+    if shapes is not None:
+        xs, ys, geometries = _xy_of_shapes(shapes)
+        notes = () if found_crs != LONLAT else _place_wide_shapes(shapes, xs)
     features = Features(
         ids=_ids(table, columns.id),
         xs=xs,
         ys=ys,
-        crs=_normal_crs(found_crs),
+        crs=found_crs,
         geometries=geometries,
         times_us=None if columns.time is None else _times(table, columns.time, name),
         columns=table.select([each for each in names if each in table.column_names]) if names else None,
     )
     _check_degrees(features, name)
-    return replace(features, notes=note_of_empty(features)).in_order()
+    return replace(features, notes=(*notes, *note_of_empty(features))).in_order()
 
 
 def _check_degrees(features: Features, name: str) -> None:
@@ -269,6 +272,18 @@ def _xy_of_shapes(shapes: Shapes) -> tuple[Floats, Floats, Shapes | None]:
     if shapes.kinds <= {0}:
         return west.copy(), south.copy(), None
     return (west + east) / 2, (south + north) / 2, shapes
+
+
+def _place_wide_shapes(shapes: Shapes, xs: Floats) -> tuple[str, ...]:
+    """Put the middles of shapes across 180 degrees there, in place. Return what is to know of wide ones."""
+    west, _, east, _ = shapes.bounds.T
+    unwrapped = []
+    for at in np.flatnonzero(east - west > 180).tolist():  # noqa: PLR2004 # half a turn
+        shape = unwrapped_shape(shapes[at : at + 1][0])
+        from_, _, to, _ = shape.bounds
+        xs[at] = wrap_longitude((from_ + to) / 2)
+        unwrapped.append(shape)
+    return notes_of_wide(unwrapped)
 
 
 def _ids(table: "Table", name: str | None) -> np.ndarray[Any, Any]:

@@ -92,8 +92,9 @@ def search_command(**options: Any) -> int:
     format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
     _check_to(given["to"], format_)
     stores = stores_of(options)
+    wanted = search_of(options)
     found = found_scenes(
-        search_of(options),
+        wanted,
         catalog=given["catalog"],
         stac=given["stac"],
         duplicates=given["duplicates"],
@@ -102,7 +103,9 @@ def search_command(**options: Any) -> int:
         n_listings=given["listings"],
         stores=stores,
     )
-    # Standard error tells what is left out or lacking.
+    # Standard error tells what may be wrong, and what is left out or lacking.
+    for note in () if wanted.area is None else wanted.area.notes:
+        click.echo(f"warning: {note}", err=True)
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
     for name, reason in found.skipped:

@@ -53,6 +53,9 @@ class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     columns: Mapping[str, Sequence[Any]]
     """The values of these columns."""
 
+    notes: tuple[str, ...] = ()
+    """What whoever asked should know of their table."""
+
     is_numbered: bool = False
     """Whether ``ids`` are numbers from 1, as the table has none."""
 
@@ -133,6 +136,11 @@ class ChipTable(TableOverList, frozen=True, kw_only=True, dict=True):
             raise RequestError(
                 f"the list of sources has a column {twice}, too; rename one of both", field=TABLE_FIELD
             )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks about both tables."""
+        return (*self.table.notes, *self.chips.notes)
 
     @cached_property
     def axis(self) -> ChipAxis:

@@ -232,11 +232,15 @@ class Rounds(Struct, frozen=True):
 
     def notes(self, ranked: Sequence[RankedScene]) -> list[str]:
         """Return what readers of a decided ranking should know about its ranks."""
+        notes = [] if self.request.area is None else [*self.request.area.notes]
         n_open = len(self._to_refine(ranked))
         if not n_open:
-            return []
+            return notes
         could = f"{counted(n_open, 'scene')} could be read finer"
-        return [f"{could}, but in all that would cost more than precision: exact, which decides all ranks"]
+        return [
+            *notes,
+            f"{could}, but in all that would cost more than precision: exact, which decides all ranks",
+        ]
 
     def _place(self, ranked: Sequence[RankedScene]) -> None:
         descending = self.request.order == "desc"

@@ -106,7 +106,7 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
         field: str,
         told: _Told,
     ) -> Iterator[Source]:
-        found = _named_in(field, lambda: self._found(asked, choices, told.cost))
+        found = _named_in(field, lambda: self._found(asked, choices, told))
         told.notes.extend((*_warn_of_duplicates(found), *_warn_of_skipped(found)))
         items = [each for each in found.items if self.keeps is None or self.keeps(each["bbox"])]
         n_without = n = 0
@@ -165,11 +165,13 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
         except ValueError as error:
             raise RequestError(f"scene {each.scene[:200]}: {error}", field=field) from error
 
-    def _found(self, asked: Searched, choices: tuple[AssetChoice, ...], cost: SearchCost) -> FoundScenes:
+    def _found(self, asked: Searched, choices: tuple[AssetChoice, ...], told: "_Told") -> FoundScenes:
         searcher = SceneSearcher(
             objects=self.objects, policy=self.catalog_policy, check_api=self.check_api, check=self.check
         )
-        return searcher.found(asked, self._search(asked), choices, cost)
+        wanted = self._search(asked)
+        told.notes.extend(() if wanted.area is None else wanted.area.notes)
+        return searcher.found(asked, wanted, choices, told.cost)
 
     def _search(self, asked: Searched) -> SearchCriteria:
         """Check what is asked; the area of the window is that of its box or point on the Earth."""
