@@ -188,7 +188,10 @@ def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
     moved.write_text("id,lon,lat\nnew,11.3,46.5")
     refused(r"chips of the cube have the columns label \(string\), weight \(int64\)", table=str(moved))
     moved.write_text("id,lon,lat\n7,11.3,46.5")
-    refused("ids of chips are string in the cube, and int64 in this table", table=str(moved))
+    refused(
+        "ids of chips are string in the cube, and int64 in this table: call the column of ids id",
+        table=str(moved),
+    )
     smaller = "windows.size: the cube has chips of 40 x 24 pixels; the new ones would have 20 x 24"
     for any_table in (few, every):  # also one whose chips are all in the cube
         refused(smaller, windows={"table": any_table, "size": [20, 24]})

@@ -173,7 +173,9 @@ def test_a_column_that_the_cube_names_is_refused() -> None:
     polygon = "POLYGON ((0 0, 1 0, 1 1, 0 0))"
     content = f'id,area,wkt\nf7,x,"{polygon}"\n'.encode()
 
-    with pytest.raises(RequestError, match="has a coordinate area of its own; rename the column"):
+    with pytest.raises(
+        RequestError, match=r"has a coordinate area of its own; rename the column, or name it by windows.id"
+    ):
         spread(content, "areas.csv", sample=3)
     assert set(spread(content, "areas.csv", sample=3, id="area").columns["area"]) == {"x"}
 

@@ -143,7 +143,8 @@ def _check_columns(theirs: ChipAxis, ours: ChipAxis) -> None:
     """Refuse a table whose chips have other columns than those of the cube."""
     if ours.id_dtype != theirs.id_dtype:
         raise RequestError(
-            f"ids of chips are {theirs.id_dtype} in the cube, and {ours.id_dtype} in this table",
+            f"ids of chips are {theirs.id_dtype} in the cube, and {ours.id_dtype} in this table: call the "
+            "column of ids id, or name it by windows.id of a request",
             field=TABLE_FIELD,
         )
     told = {each.name: each.dtype for each in theirs.columns}

@@ -73,7 +73,9 @@ def _spread(areas: Features, windows: WindowsRequest) -> Features:
     for name in () if own is None else own.column_names:
         if name == _AREA != windows.id:
             raise RequestError(
-                f"the cube has a coordinate {_AREA} of its own; rename the column", field=TABLE_FIELD
+                f"the cube has a coordinate {_AREA} of its own; rename the column, or name it by windows.id "
+                "of a request as the one with the polygons' ids",
+                field=TABLE_FIELD,
             )
         if own is not None and name != (windows.id or _ID):
             columns[name] = own.column(name).combine_chunks().take(at)

@@ -258,7 +258,7 @@ def _parsed(read: Callable[..., Any], blocks: Iterable[Sequence[Any]], *, name: 
     for block in blocks:
         values = np.array(block, object)
         shapes = read(values, on_invalid="ignore")
-        refused = shapely.is_missing(shapes) & np.not_equal(values, None)
+        refused = shapely.is_missing(shapes) & np.array([value is not None for value in block], bool)
         for at in np.flatnonzero(refused)[:1]:
             with _refusing(name, f"row {n + at + 1}: its geometry cannot be used"):
                 read(values[at])
@@ -415,7 +415,7 @@ def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | 
 
 def _wkbs_of(
     batches: "Iterator[RecordBatch]", primary: str, others: Sequence[str], kept: "list[RecordBatch]"
-) -> Iterator[list[bytes | None]]:
+) -> Iterator[Any]:
     """Yield the WKB of a file's shapes, some at a time. Its other columns are kept meanwhile."""
     from arro3.core import Array  # noqa: PLC0415 # 0.1 s, for features alone
 

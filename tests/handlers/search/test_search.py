@@ -10,10 +10,11 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 from obstore.store import LocalStore
 
+from handlers.api.route import JSON
 from handlers.deployment.settings import Settings
 from handlers.search import answer_area
 from handlers.search.open_catalog import OpenCatalog
-from handlers.search.scene_answers import GEOJSON, JSON
+from handlers.search.scene_answers import GEOJSON
 from handlers.search.search_parameters import parse_limit
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.scenes.catalog_query import SceneQuery
