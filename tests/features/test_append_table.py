@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pixel_gather import BusyError, RequestError, points, verify_table, zones
+from pixel_gather import BusyError, RequestError, Settings, points, verify_table, zones
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.file_lock import file_lock
+from pixel_gather.tables.part_folder import PartFolder
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.local_server import LocalServer
@@ -144,6 +145,41 @@ def test_ids_that_repeat_are_refused(server: LocalServer, tmp_path: Path) -> Non
 
     with pytest.raises(RequestError, match="an id repeats"):
         points(twice, listed(server, 1), append_to=to, id="id", crs=CRS)
+
+
+@pytest.mark.parametrize("killed_in", ["remove", "write"])
+def test_what_was_read_before_a_removal_does_not_come_back(
+    server: LocalServer,
+    content: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    killed_in: str,
+) -> None:
+    """The process was killed right after its commit, or while it made the table again.
+
+    Then an image is replaced, and the table removed to have it read again.
+    """
+    to, at_once = tmp_path / "t.parquet", tmp_path / "u.parquet"
+    if killed_in == "write":
+        points(PLOTS, listed(server, 0, 1), to=to, id="id", crs=CRS)
+    kept = getattr(PartFolder, killed_in)
+
+    def killed(folder: PartFolder, *given: Any) -> None:
+        if given:  # the first image is kept
+            kept(folder, *given)
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartFolder, killed_in, killed)
+        with pytest.raises((InterruptedError, StoreError)):
+            points(PLOTS, listed(server, 0, 1), to=to, id="id", crs=CRS, settings=Settings(concurrency=1))
+    content["/0.tif"] = content["/4.tif"]
+    for each in tmp_path.glob("t*.parquet"):
+        each.unlink()
+    points(PLOTS, listed(server, 0, 1), to=to, id="id", crs=CRS)
+    points(PLOTS, listed(server, 0, 1), to=at_once, id="id", crs=CRS)
+
+    assert rows_of(to) == rows_of(at_once)
 
 
 def test_one_process_at_a_time_writes_a_table(server: LocalServer, tmp_path: Path) -> None:

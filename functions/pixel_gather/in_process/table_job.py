@@ -174,8 +174,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
             StoreError: A file cannot be written.
         """
         started = asyncio.get_running_loop().time()
-        with errors_of_writing(to):
-            parts = PartFolder.open_(to.with_name(f"{to.name}.parts"), digest=self.digest)
+        parts = self._open_parts(to)
         n_images = self.job.table.n_rows if self.base is None else sum(1 for _ in self.wanted())
         progress = Progress(n_sources=n_images)
         n_far = 0
@@ -203,6 +202,12 @@ class TableJob(Struct, frozen=True, kw_only=True):
         made = self._made(to, parts, written, n_far=n_far)
         parts.remove()
         return replace(made, seconds=asyncio.get_running_loop().time() - started)
+
+    def _open_parts(self, to: Path) -> PartFolder:
+        """Open what an earlier run has computed. What was read before a table was removed is left out."""
+        digest = f"{self.digest} again" if to.exists() else self.digest
+        with errors_of_writing(to):
+            return PartFolder.open_(to.with_name(f"{to.name}.parts"), digest=digest)
 
     def _count_reads(self, record: ImageRecord) -> ImageRecord:
         """Return the record with how often the image was read, also by earlier appends."""

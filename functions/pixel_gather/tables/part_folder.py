@@ -204,6 +204,7 @@ class PartFolder:
         """
         folder = cls(path)
         if path.exists() and _digest_of(path) != digest:
+            folder.end()
             shutil.rmtree(path)
         path.mkdir(parents=True, exist_ok=True)
         if not (path / _JOB).exists():
@@ -240,10 +241,18 @@ class PartFolder:
         """
         return _load(self._pieces(number))
 
+    def end(self) -> None:
+        """Note that nobody goes on with the folder: its job is done, or its removal has begun.
+
+        Raises:
+            OSError: That cannot be noted.
+        """
+        (self.path / _JOB).unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Remove the folder. If the process is killed meanwhile, nobody goes on with what is left."""
         with suppress(OSError):
-            (self.path / _JOB).unlink()
+            self.end()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _part(self, number: int) -> Path:

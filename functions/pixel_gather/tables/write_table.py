@@ -88,7 +88,7 @@ def write_table(
         key=lambda each: (NO_TIME if each.time_us is None else each.time_us, each.number),
     )
     temporary, is_committed = staged_path(path), False
-    beside = side_path(path, "pieces")
+    beside, of_images = side_path(path, "pieces"), side_path(path, "images")
     try:
         writer = _Writer(parts, features, form, records, base=base)
         _write(writer.schema(about), writer.batches(), temporary)
@@ -103,7 +103,11 @@ def write_table(
             _write(*pieces, staged_path(beside))
             receipt["files"]["pieces"] = digest_of_path(staged_path(beside))
         images = _images_table(records, receipt)
-        _write_side(images.schema, iter(images.to_batches()), side_path(path, "images"))
+        _write(images.schema, iter(images.to_batches()), staged_path(of_images))
+        # Once the table is there, somebody may remove it, to have all images read again. Then the parts must
+        # not come back. If the process is killed right here, the images are read again.
+        parts.end()
+        staged_path(of_images).replace(of_images)
         is_committed = True
         if pieces is not None:
             staged_path(beside).replace(beside)
