@@ -1,14 +1,12 @@
 """What a worker does for a large ranking: it measures the scenes of one task."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import open_ranker
-from handlers.rank.rank_request import admit_ranking
-from pixel_gather.core.stores import needed_file
+from handlers.rank.rank_request import noted_request
 from pixel_gather.features.rank.choose_reads import NothingKept, RankedScene, WantedRead
 from pixel_gather.features.rank.map_rounds import measure_task
 from pixel_gather.tables.map_tasks import MapTask
@@ -24,7 +22,7 @@ async def measure_scenes(
     Scenes that were not read within ``longest_s`` get the status timed out. ``spent`` is added to.
     """
     files = deployment.table_files(name, may_list=False)
-    asked = admit_ranking(json.loads(await needed_file(files, "request.json")), deployment.settings)
+    asked = await noted_request(files, deployment.settings)
 
     async def measure(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
         before = sum(each.ranked.cost.requests for each in wanted)

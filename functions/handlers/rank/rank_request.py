@@ -11,9 +11,13 @@ from msgspec import Struct
 from handlers.deployment.admit_request import admit
 from handlers.deployment.settings import Settings
 from pixel_gather.core.request.request import GatherRequest, parse_request
+from pixel_gather.core.stores import ControlStore, decode_json, needed_file
 from pixel_gather.features.rank.ranking_body import RankingBody
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.tables.table_limits import TableLimits
+
+REQUEST_KEY: Final = "request.json"
+"""Key of a large ranking's request, among its control files."""
 
 _DIGEST_LETTERS: Final = 32
 
@@ -47,6 +51,16 @@ def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
     if highest is not None:
         limits = replace(limits, usd=min(limits.usd or highest, highest))
     return AdmittedRanking(request=request, gather=gather, limits=limits, checks_kept=body.checks_kept)
+
+
+async def noted_request(files: ControlStore, settings: Settings) -> AdmittedRanking:
+    """Return the request of a large ranking from its control files.
+
+    Raises:
+        StoreError: The file is missing or damaged.
+    """
+    content = await needed_file(files, REQUEST_KEY)
+    return admit_ranking(decode_json(content, dict[str, Any], key=REQUEST_KEY), settings)
 
 
 def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") -> str:

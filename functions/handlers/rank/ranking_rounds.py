@@ -14,7 +14,13 @@ from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.removals import check_not_removed, count_removals, note_result
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
-from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
+from handlers.rank.rank_request import (
+    REQUEST_KEY,
+    AdmittedRanking,
+    admit_ranking,
+    noted_request,
+    ranking_name,
+)
 from handlers.rank.statistics_on_s3 import open_kept_statistics
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
@@ -36,7 +42,7 @@ from pixel_gather.features.rank.scenes import list_scenes
 from pixel_gather.features.rank.table import Ranking, fit_rows
 from pixel_gather.tables.map_round import MapRound, plan_round
 from pixel_gather.tables.map_tasks import goes_on, last_attempt, result_of
-from pixel_gather.tables.table_receipt import RESULT_KEY
+from pixel_gather.tables.table_receipt import RESULT_KEY, read_result
 
 _MOST_SCENES: Final = 100_000
 """In one ranking. Its state is in the memory of one function."""
@@ -79,13 +85,13 @@ class RankingRounds(Struct, frozen=True):
             if former is not None and result is None:  # the call that wrote it was killed before its note
                 await note_result(self.deployment, name, former, found["result"])
             return found
+        await files.put(REQUEST_KEY, json.dumps(given).encode())
         removals = await count_removals(self.deployment, name)
         if former and result is None and goes_on(former, now_s=time.time(), removals=removals):
             return await self._run(name, former, asked, execution)  # it has failed, or still runs
         # Here the ranking has no rounds yet, its last attempt is too old, or it was written and removed.
         # It gets new rounds.
         number = 0 if former is None else former.number + 1
-        await files.put("request.json", json.dumps(given).encode())
         state = MapState(
             number=number,
             first=number,
@@ -114,7 +120,7 @@ class RankingRounds(Struct, frozen=True):
         if (found := await find_complete(self.deployment, name)) is not None:
             await note_result(self.deployment, name, state, found["result"])
             return found
-        asked = admit_ranking(json.loads(await needed_file(files, "request.json")), self.deployment.settings)
+        asked = await noted_request(files, self.deployment.settings)
         state, read = await merge_round(state, files)
         async with open_kept_statistics(self.deployment.results, asked.request) as kept:
             rounds = Rounds(asked.request, kept)
@@ -212,7 +218,9 @@ class RankingRounds(Struct, frozen=True):
         await check_not_removed(self.deployment, name, state)
         committed = self.deployment.results.below(name)
         if not await committed.put_new(RESULT_KEY, json.dumps(result).encode()):
-            result = json.loads(await needed_file(committed, RESULT_KEY))
+            content = await needed_file(committed, RESULT_KEY)
+            place = self.deployment.settings.table_href(name)
+            result = read_result(content, place=place, type=dict[str, Any])
         await note_result(self.deployment, name, state, result)
         return {"verdict": "complete", "result": result}
 

@@ -12,12 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from handlers.deployment.map_verdict import run_round
 from handlers.deployment.removals import check_not_removed, count_removals, note_result
 from handlers.deployment.stores import Deployment
 from handlers.tables.committed_tables import CommittedTables, chunks
-from handlers.tables.feature_table import FeatureTable, open_feature_table
+from handlers.tables.feature_table import WORK_KEY, FeatureTable, TableWork, open_feature_table
 from handlers.tables.table_body import AdmittedTable, admit_table, kind_of_receipt
 from pixel_gather.core.errors import BudgetError, StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
@@ -40,7 +41,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, last_attempt, result_of
-from pixel_gather.tables.packed_features import PackedFeatures
+from pixel_gather.tables.packed_features import FEATURES_KEY, PackedFeatures
 from pixel_gather.tables.part_folder import NO_LINES, PartFolder
 from pixel_gather.tables.read_forecast import ReadForecast
 from pixel_gather.tables.table_limits import TableLimits
@@ -198,14 +199,14 @@ class FeatureSteps(Struct, frozen=True):
 
         A table that is appended to has them already.
         """
-        work = {
-            "request": given,
-            "bands": opened.table.bands,
-            "of_bands": [each.name for each in opened.values.values],
-            "sign": opened.sign,
-        }
-        await files.put("features", PackedFeatures.of(opened.checked).content)
-        await files.put("work.json", json.dumps(work).encode())
+        work = TableWork(
+            request=given,
+            bands=tuple(opened.table.bands),
+            of_bands=tuple(each.name for each in opened.values.values),
+            sign=opened.sign,
+        )
+        await files.put(FEATURES_KEY, PackedFeatures.of(opened.checked).content)
+        await files.put(WORK_KEY, json.dumps(asdict(work)).encode())
         if opened.base is not None:
             return
         with TemporaryDirectory() as folder:
@@ -223,7 +224,7 @@ class FeatureSteps(Struct, frozen=True):
     ) -> dict[str, Any]:
         """Write the table, and return its result."""
         files = self.deployment.table_files(name)
-        packed = PackedFeatures(await needed_file(files, "features"))
+        packed = PackedFeatures(await needed_file(files, FEATURES_KEY))
         usd, n_requests, nbytes = 0.0, 0, 0
         with TemporaryDirectory() as folder:
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)

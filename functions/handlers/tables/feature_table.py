@@ -43,6 +43,23 @@ LONGEST_IMAGE_S: Final = 180.0
 _DIGEST_LETTERS: Final = 32
 
 
+WORK_KEY: Final = "work.json"
+"""Key of a `TableWork`."""
+
+
+class TableWork(Struct, frozen=True, kw_only=True):
+    """What the workers of a table do, beside the features: a file among its control files."""
+
+    request: Any
+    bands: tuple[str, ...]
+    """Of the list."""
+
+    of_bands: tuple[str, ...]
+    """Names of the values, where the request leaves them to the images."""
+
+    sign: str
+
+
 class FeatureTable(Struct, frozen=True, kw_only=True):
     """Features, the images of a list, and what is computed of each pair."""
 

@@ -1,20 +1,19 @@
 """What a worker does for a table of points or zones: it measures the images of one task."""
 
-import json
 from contextlib import AsyncExitStack
 
 from msgspec import Struct
 
 from handlers.deployment.report_spending import Spending
 from handlers.deployment.stores import Deployment
-from handlers.tables.feature_table import access_of, open_reader
+from handlers.tables.feature_table import WORK_KEY, TableWork, access_of, open_reader
 from handlers.tables.table_body import admit_table
-from pixel_gather.core.stores import needed_file
+from pixel_gather.core.stores import decode_json, needed_file
 from pixel_gather.tables.feature_rounds import measure_task
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import ImageWork
 from pixel_gather.tables.map_tasks import MapTask
-from pixel_gather.tables.packed_features import PackedFeatures
+from pixel_gather.tables.packed_features import FEATURES_KEY, PackedFeatures
 
 
 class _Opened(Struct, frozen=True, kw_only=True):
@@ -72,13 +71,13 @@ class ImageWorker:
             return self._opened
         await self.aclose()
         files = self._deployment.table_files(name, may_list=False)
-        given = json.loads(await needed_file(files, "work.json"))
-        asked = admit_table(given["request"], self._deployment.settings)
-        features = PackedFeatures(await needed_file(files, "features")).unpack()
+        given = decode_json(await needed_file(files, WORK_KEY), TableWork, key=WORK_KEY)
+        asked = admit_table(given.request, self._deployment.settings)
+        features = PackedFeatures(await needed_file(files, FEATURES_KEY)).unpack()
         async with AsyncExitStack() as stack:
-            reader = await stack.enter_async_context(open_reader(self._deployment, given["sign"]))
-            access = access_of(self._deployment, reader, tuple(given["bands"]))
-            values = asked.request.values.of_bands(given["of_bands"])
+            reader = await stack.enter_async_context(open_reader(self._deployment, given.sign))
+            access = access_of(self._deployment, reader, given.bands)
+            values = asked.request.values.of_bands(given.of_bands)
             self._opened = _Opened(
                 name=name,
                 work=stack.enter_context(asked.kind.open_work(features, values, access)),

@@ -1,5 +1,6 @@
 """Interfaces to the stores of a gather: the cube, and the control files of a run."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -406,6 +407,18 @@ def unpack[T](content: bytes, type_: type[T], *, key: str) -> T:
     try:
         return msgspec.msgpack.decode(content, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged_control(key, error) from error
+
+
+def decode_json[T](content: bytes, type_: type[T], *, key: str) -> T:
+    """Return what a control file of JSON holds, also if it is a request with texts that are no Unicode.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.convert(json.loads(content), type_)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise damaged_control(key, error) from error
 
 

@@ -39,6 +39,7 @@ from pixel_gather.tables.map_tasks import (
     sidecar_key,
     state_key,
     task_scenes,
+    unpack_scenes,
 )
 from pixel_gather.tables.part_folder import NO_LINES, ImageRecord, Lines, Measured, line_dtype, piece_dtype
 from pixel_gather.tables.read_forecast import ReadForecast
@@ -151,7 +152,7 @@ async def write_round(
         lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
         started_at=state.started_at,
     )
-    return msgspec.msgpack.decode(content, type=FeatureState)
+    return unpack(content, FeatureState, key=state_key(state.number))
 
 
 async def load_round(control: ControlStore, number: int) -> FeatureState:
@@ -183,7 +184,7 @@ async def measure_task(
     content = await read_task(task, files)
     if content is None:
         return ()
-    images = msgspec.msgpack.decode(content, type=list[TaskImage])
+    images = unpack_scenes(content, list[TaskImage], number)
     wanted: list[WantedImage] = [
         (each.number, each.row, features.within(each.row.time_us, tolerance_us)) for each in images
     ]
@@ -224,7 +225,7 @@ async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskIm
         raise StoreError("every worker failed, so no image was read. Their log says why. Then ask again")
     found: list[TaskImage] = []
     for task in lost:
-        found += msgspec.msgpack.decode(await task_scenes(task, files), type=list[TaskImage])
+        found += unpack_scenes(await task_scenes(task, files), list[TaskImage], state.number)
     return found
 
 

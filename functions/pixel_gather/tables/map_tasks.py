@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import xxhash
 from msgspec import Struct
 
-from pixel_gather.core.stores import ControlStore, needed_file
+from pixel_gather.core.stores import ControlStore, decode_json, needed_file, unpack
 from pixel_gather.core.task_group import all_of
 from pixel_gather.tables.table_receipt import RESULT_KEY
 
@@ -53,6 +53,15 @@ class MapTask(Struct, frozen=True, kw_only=True):
 
     scenes_key: str
     """Key of that file. It tells what is in the file, and how it is cut. So nothing else is written there."""
+
+
+class _Noted(Struct, frozen=True, kw_only=True):
+    """The result of a table that was written."""
+
+    started_at: float
+    """Of the attempt that wrote it."""
+
+    result: dict[str, Any]
 
 
 def state_key(number: int) -> str:
@@ -142,8 +151,10 @@ async def keep_result(state: RoundState, control: ControlStore, result: Mapping[
 async def result_of(state: RoundState, control: ControlStore) -> dict[str, Any] | None:
     """Return the result that was noted for the table of this state; None if none was."""
     content = await round_files(control, state.first).get(RESULT_KEY)
-    noted = {} if content is None else json.loads(content)
-    return noted["result"] if noted.get("started_at") == state.started_at else None
+    if content is None:
+        return None
+    noted = decode_json(content, _Noted, key=f"rounds/{state.first}/{RESULT_KEY}")
+    return noted.result if noted.started_at == state.started_at else None
 
 
 async def last_attempt[State: RoundState](
@@ -174,6 +185,15 @@ async def read_task(task: MapTask, files: ControlStore) -> bytes | None:
 async def task_scenes(task: MapTask, files: ControlStore) -> bytes:
     """Return the scenes of a task, as `begin_round` took them."""
     return await files.get_range(task.scenes_key, task.start, task.stop)
+
+
+def unpack_scenes[T](content: bytes, type_: type[T], number: int) -> T:
+    """Return the scenes of a task of a round.
+
+    Raises:
+        StoreError: They are damaged. It names the round's state: without it, both files are written again.
+    """
+    return unpack(content, type_, key=state_key(number))
 
 
 async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> bool:

@@ -1,13 +1,17 @@
 """Features as bytes, for workers that measure them: ids, places, times and shapes, but no columns."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from pixel_gather.core.stores import unpack
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.shapes import Shapes
+
+FEATURES_KEY: Final = "features"
+"""Key of the file among a table's control files."""
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -53,8 +57,11 @@ class PackedFeatures(Struct, frozen=True):
         """Return the features.
 
         Polygons take most of the memory.
+
+        Raises:
+            StoreError: The file is damaged.
         """
-        it = msgspec.msgpack.decode(self.content, type=_Packed)
+        it = unpack(self.content, _Packed, key=FEATURES_KEY)
         ids = np.array(it.texts, object) if it.numbers is None else np.frombuffer(it.numbers, "<i8")
         return Features(
             ids=ids,

@@ -13,6 +13,7 @@ import pytest
 from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
+from pixel_gather.core.errors import StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -494,6 +495,33 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     assert again["n_missing"] == verdict["n_missing"] - 1 == 0
     assert done["result"]["failed"] == 0
     assert complete == done
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b'{"by": '], ids=["empty", "other", "short"])
+@pytest.mark.parametrize(
+    ("damaged", "named"), [("request.json", "request.json"), ("rounds/0/scenes-", "rounds/0/state")]
+)
+def test_a_damaged_file_of_the_workers_is_named(
+    service: Service, damaged: str, named: str, content: bytes
+) -> None:
+    """Once the file that is named is removed, the same request makes the ranking."""
+    machine, s3 = service.machine, service.machine.s3
+    request = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    verdict = machine.plan.handler({"request": request, "execution": "a"}, Context())
+    name = verdict["gather"].partition("/")[0]
+    (found,) = s3.list_objects_v2(Bucket="control", Prefix=f"tables/{name}/{damaged}")["Contents"]
+    whole = content.ljust(found["Size"]) if "scenes" in damaged else content  # they are read by their place
+    s3.put_object(Bucket="control", Key=found["Key"], Body=whole)
+
+    def work(verdict: dict[str, Any]) -> None:
+        items = machine.items(verdict)[0]
+        machine.worker.handler({"gather": verdict["gather"], "tasks": items, "limit_s": 60}, Context())
+
+    with pytest.raises(StoreError, match=f"^{named} is damaged .*: remove this control file and run again"):
+        work(verdict)
+    s3.delete_object(Bucket="control", Key=f"tables/{name}/{named}")
+    again = machine.plan.handler({"request": request, "execution": "b"}, Context())
+    work(again)
 
 
 def test_old_ranking_is_begun_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

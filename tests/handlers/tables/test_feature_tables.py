@@ -263,6 +263,48 @@ def test_a_damaged_control_file_is_named(service: Service, damaged: str) -> None
     assert (again["gather"], again["n_missing"]) == (verdict["gather"], 1)
 
 
+@pytest.mark.parametrize("content", [b"", b"[1]", b"\x93"], ids=["empty", "other", "short"])
+@pytest.mark.parametrize(
+    ("damaged", "named"),
+    [("work.json", "work.json"), ("features", "features"), ("rounds/0/scenes-", "rounds/0/state")],
+)
+def test_a_damaged_file_of_the_workers_is_named(
+    service: Service, damaged: str, named: str, content: bytes
+) -> None:
+    """Once the file that is named is removed, the same request makes the table."""
+    by = f"b1 + {len(damaged)}{len(content)}"  # a worker keeps the last table open, by its name
+    body = of_points(service, sources=HREFS[:1], by=by)
+    verdict = service.begun(body, "a")
+    name, s3 = verdict["gather"].partition("/")[0], service.machine.s3
+    (found,) = s3.list_objects_v2(Bucket="control", Prefix=f"tables/{name}/{damaged}")["Contents"]
+    whole = content.ljust(found["Size"]) if "scenes" in damaged else content  # they are read by their place
+    s3.put_object(Bucket="control", Key=found["Key"], Body=whole)
+
+    with pytest.raises(StoreError, match=f"^{named} is damaged .*: remove this control file and run again"):
+        service.handle(verdict, 0)
+    s3.delete_object(Bucket="control", Key=f"tables/{name}/{named}")
+    again = service.begun(body, "b")
+    service.handle(again, 0)
+    assert service.ended(again["gather"])["result"]["failed"] == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b'{"started_at": '], ids=["empty", "other", "short"])
+def test_a_damaged_note_of_the_result_is_named(service: Service, content: bytes) -> None:
+    """Once the note is removed, the table is found as it is."""
+    body = of_points(service, sources=HREFS[:1])
+    verdict = service.begun(body, "a")
+    service.handle(verdict, 0)
+    done = service.ended(verdict["gather"])
+    name, s3 = verdict["gather"].partition("/")[0], service.machine.s3
+    key = "rounds/0/result.json"
+    s3.put_object(Bucket="control", Key=f"tables/{name}/{key}", Body=content)
+
+    with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
+        service.begun(body, "b")
+    s3.delete_object(Bucket="control", Key=f"tables/{name}/{key}")
+    assert service.begun(body, "c") == done
+
+
 def read(service: Service, href: str) -> pa.Table:
     """Return a Parquet file of the bucket."""
     bucket, _, key = href.removeprefix("s3://").partition("/")

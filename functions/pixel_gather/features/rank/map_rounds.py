@@ -30,6 +30,7 @@ from pixel_gather.tables.map_tasks import (
     round_state,
     sidecar_key,
     state_key,
+    unpack_scenes,
 )
 
 
@@ -107,7 +108,7 @@ async def write_round(state: MapState, control: ControlStore, *, n_tasks: int) -
         lambda tasks: msgspec.msgpack.encode(replace(state, tasks=tasks)),
         started_at=state.started_at,
     )
-    return msgspec.msgpack.decode(content, type=MapState)
+    return unpack(content, MapState, key=state_key(state.number))
 
 
 async def load_round(control: ControlStore, number: int) -> MapState:
@@ -130,7 +131,7 @@ async def measure_task(
     content = await read_task(task, files)
     if content is None:
         return None
-    positions = msgspec.msgpack.decode(content, type=list[_Position])
+    positions = unpack_scenes(content, list[_Position], number)
     done: set[int] = set()
     try:
         async with asyncio.timeout(longest_s):
