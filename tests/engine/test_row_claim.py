@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
+from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import FoundCube, StoredObject
@@ -90,7 +90,7 @@ class Cube:
     @property
     def holder(self) -> RowClaim:
         """Who holds the rows."""
-        return RowClaim.from_bytes(self.objects[claim_key(2)].content)
+        return RowClaim.from_bytes(self.objects[claim_key(2)].content, version=2)
 
 
 @pytest.fixture
@@ -123,9 +123,23 @@ def test_claim_is_of_a_plan_and_survives_its_file() -> None:
     assert claim == RowClaim(
         claim=plan.claim, digest=plan.digest, planned_at=plan.planned_at, first_row=3, n_rows=5
     )
-    assert RowClaim.from_bytes(claim.to_bytes()) == claim
+    assert RowClaim.from_bytes(claim.to_bytes(), version=2) == claim
     assert not claim.has_taken_over
     assert claim_key(12) == "versions/00012.claim"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"claim": "00002', b"[]", b"{}", b"\xc1"], ids=str)
+def test_a_damaged_claim_is_named(cube: Any, content: bytes) -> None:
+    """Wherever it is read. The error says what to do, and then the rows are free."""
+    cube.hold(OURS, age_s=0)
+    key = claim_key(2)
+    cube.objects[key] = replace(cube.objects[key], content=content)
+
+    for work in (find_own(cube), take_claim(cube, 2, OURS), check_claimed(cube, 2, OURS.claim)):
+        with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
+            asyncio.run(work)
+    del cube.objects[key]
+    assert take(cube) == OURS
 
 
 def test_first_append_takes_the_rows(cube: Any) -> None:

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.stores import CubeStore, FoundCube, StoredObject
+from pixel_gather.core.stores import CubeStore, FoundCube, StoredObject, decode_json
 
 LAPSES_AFTER_S: Final = 1800.0
 """Twice the longest time of a Lambda function: a worker renews the claim at the start of each shard."""
@@ -83,9 +83,13 @@ class RowClaim(Claim, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "RowClaim":
-        """Return the claim that a file holds."""
-        return cls(**json.loads(content))
+    def from_bytes(cls, content: bytes, *, version: int) -> "RowClaim":
+        """Return the claim that a version's file holds.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        return decode_json(content, cls, key=claim_key(version))
 
 
 def digest_of_again(plan: CubePlan) -> str:
@@ -123,7 +127,7 @@ async def find_claim(
     there = await cube.read_object(claim_key(found.version + 1))
     if there is None:
         return None
-    append = RowClaim.from_bytes(there.content)
+    append = RowClaim.from_bytes(there.content, version=found.version + 1)
     if append.digest.startswith(digest):
         return append
     if is_whole:
@@ -142,7 +146,7 @@ async def must_settle(cube: CubeStore, found: FoundCube, digest: str) -> bool:
     there = await cube.read_object(claim_key(found.version + 1))
     if there is None:
         return False
-    claim = RowClaim.from_bytes(there.content)
+    claim = RowClaim.from_bytes(there.content, version=found.version + 1)
     return claim.settles or (claim.tries_again and claim.digest != digest)
 
 
@@ -197,7 +201,7 @@ async def take_claim(
     while True:
         there = await cube.read_object(key)
         if there is not None:
-            theirs = RowClaim.from_bytes(there.content)
+            theirs = RowClaim.from_bytes(there.content, version=version)
             if (theirs.digest, theirs.again) == (wanted.digest, wanted.again):
                 claim = theirs
                 break
@@ -231,8 +235,9 @@ async def check_next_version(cube: CubeStore, version: int) -> None:
 
 async def was_taken_over(cube: CubeStore, plan: CubePlan) -> bool:
     """Return whether the plan of an append has taken its rows over from one that was abandoned."""
-    there = await cube.read_object(claim_key(plan.append.version))
-    return there is not None and RowClaim.from_bytes(there.content).has_taken_over
+    version = plan.append.version
+    there = await cube.read_object(claim_key(version))
+    return there is not None and RowClaim.from_bytes(there.content, version=version).has_taken_over
 
 
 async def check_row_claim(cube: CubeStore, plan: CubePlan) -> None:
@@ -252,7 +257,7 @@ async def check_claimed(cube: CubeStore, version: int, claim: str) -> None:
     """
     key = claim_key(version)
     there = await cube.read_object(key)
-    if there is None or RowClaim.from_bytes(there.content).claim != claim:
+    if there is None or RowClaim.from_bytes(there.content, version=version).claim != claim:
         raise ArrayExistsError(
             f"{cube.place}: another append has taken over, because this one gave no sign of work for "
             f"{LAPSES_AFTER_S / 60:.0f} minutes: run this one again"
