@@ -91,6 +91,14 @@ def test_images_of_one_time_are_in_the_order_of_the_list(tmp_path: Path) -> None
     assert written.last_us == DAY_US
 
 
+def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
+    """As the writer of Parquet asks for it, the error passes through arro3."""
+    lost = measured(0, {0: 1.0})._replace(lines=NO_LINES)
+
+    with pytest.raises(StoreError, match=r"0\.npy is missing or damaged .*remove the folder"):
+        made(tmp_path / "t.parquet", [lost], features_of(1))
+
+
 @pytest.mark.parametrize(
     ("there", "new", "expected"),
     [

@@ -556,16 +556,31 @@ def _write(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> No
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # as above
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
+    damaged: list[StoreError] = []
     with path.open("wb") as opened:
         file = _KeepsErrors(opened)
-        write_parquet(
-            RecordBatchReader.from_batches(schema, batches),
-            file,  # type: ignore[arg-type] # all that arro3 uses of a file
-            compression="zstd(3)",
-            max_row_group_size=_LINES_IN_GROUP,
-        )
+        try:
+            write_parquet(
+                RecordBatchReader.from_batches(schema, _keep_error(batches, damaged)),
+                file,  # type: ignore[arg-type] # all that arro3 uses of a file
+                compression="zstd(3)",
+                max_row_group_size=_LINES_IN_GROUP,
+            )
+        except Exception as error:
+            if damaged:
+                raise damaged[0] from error
+            raise
     if file.error is not None:
         raise file.error
+
+
+def _keep_error(batches: Iterator["RecordBatch"], damaged: list[StoreError]) -> Iterator["RecordBatch"]:
+    """Yield the batches. Note that a part is damaged: arro3 makes another error of it."""
+    try:
+        yield from batches
+    except StoreError as error:
+        damaged.append(error)
+        raise
 
 
 class _KeepsErrors:
