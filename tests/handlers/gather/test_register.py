@@ -24,6 +24,7 @@ class FakeLedger:
     content: bytes = b""
     n_races: int = 0
     is_out_of_reach: bool = False
+    is_read_only: bool = False
     n_puts: int = field(default=0, init=False)
 
     async def touch(self) -> float:
@@ -39,6 +40,8 @@ class FakeLedger:
     async def replace(self, content: bytes, version: str | None) -> bool:
         """Replace it, unless somebody else was faster."""
         assert version == str(self.n_puts)
+        if self.is_read_only:
+            raise StoreError("denied")
         self.n_puts += 1
         if self.n_races:
             self.n_races -= 1
@@ -70,11 +73,25 @@ def test_gather_that_is_overtaken_looks_again() -> None:
     assert json.loads(ledger.content).keys() == {"another", "a"}
 
 
+def test_register_that_was_read_before_is_read_again_if_it_has_changed() -> None:
+    """A plan reads it when it begins, and enters much later."""
+    ledger = FakeLedger(n_races=1)
+
+    async def entered_later() -> int:
+        before = asyncio.ensure_future(ledger.read())
+        return await enter(ledger, "a", wants=800, most=900, seconds=60.0, first_read=before)
+
+    assert asyncio.run(entered_later()) == 500
+
+
 def test_register_that_fails_or_is_always_changed_holds_up_no_gather() -> None:
     """The gather then has what it wants, and can leave what it never entered."""
     out_of_reach, busy = FakeLedger(is_out_of_reach=True), FakeLedger(n_races=100)
+    full = json.dumps({"another": {"workers": 400, "until_s": 1e12}}).encode()
+    read_only = FakeLedger(content=full, is_read_only=True)
 
     assert (entered(out_of_reach, "a", 500), entered(busy, "a", 800)) == (500, 800)
+    assert entered(read_only, "a", 800) == 800
     asyncio.run(leave(out_of_reach, "a"))
 
 

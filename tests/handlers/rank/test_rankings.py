@@ -1,7 +1,7 @@
 """Large rankings over S3: their table is that of this process, whatever happens to workers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import replace
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,13 +14,16 @@ from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.estimate.pricing import GETS_PER_TASK, TRANSITIONS_PER_CHILD, USD_PER_GET
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
+from pixel_gather.core.metric_names import SPENT_USD
+from pixel_gather.features.rank.choose_reads import WantedRead
+from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog
 from support.api_bridge import told
-from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
+from support.lambda_functions import ENVIRONMENT, EXECUTION, Context, records
 from support.table_machine import TableMachine, opened_machine
 from support.table_service import check_document
 
@@ -288,6 +291,45 @@ def test_a_ranking_costs_its_rounds_and_its_requests(
     assert (totals["requests"], result["requests"]) == (requests, requests)
     assert result["rounds"] > 1
     assert result["usd"] == totals["usd"] == pytest.approx(0.25 * result["rounds"] + requests * USD_PER_GET)
+
+
+@pytest.mark.long
+def test_workers_tell_what_they_have_spent(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each tells the requests of its own round alone, one file that it puts, and the steps of a child."""
+    prices = {"USD_PER_GET": 1.0, "USD_PER_PUT": 1e3, "USD_PER_TRANSITION": 1e6}
+    for name, usd in prices.items():
+        monkeypatch.setattr(f"handlers.deployment.report_spending.{name}", usd)
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
+    _, shown = service.show(line["id"])
+
+    out = capsys.readouterr().out
+    spent = sum(usd for record in records(out, with_=SPENT_USD.name) for usd in record[SPENT_USD.name])
+    n_children, n_of_sample = sum(service.machine.n_children), 2  # a header, and a level
+    n_requests = shown["result"]["requests"] - n_of_sample + n_children * GETS_PER_TASK
+    assert len(service.machine.n_children) > 1
+    of_children = n_children * (1e3 + TRANSITIONS_PER_CHILD * 1e6)
+    assert spent == pytest.approx(of_children + n_requests, abs=0.5)
+
+
+@pytest.mark.long
+def test_a_worker_that_is_out_of_time_keeps_what_it_has_read(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only scenes that were not read are timed out."""
+    measure = Ranker.measure
+
+    async def measure_and_stop(ranker: Ranker, wanted: Sequence[WantedRead]) -> None:
+        await measure(ranker, wanted)
+        if len(wanted) > 1:  # not the sample of the forecast
+            raise TimeoutError
+
+    monkeypatch.setattr(Ranker, "measure", measure_and_stop)
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"})
+
+    rows = service.show(line["id"])[1]["ranking"]["scenes"]
+    assert [row["status"] for row in rows] == ["ok"] * 6
 
 
 @pytest.mark.long
