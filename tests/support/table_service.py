@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jsonschema import Draft202012Validator
 
+from handlers.deployment.stores import Deployment
 from handlers.openapi.document import openapi_document
 from pixel_gather import Settings, points, zones
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -27,6 +28,7 @@ class Service:
     """The function of the API over a state machine that runs at once."""
 
     app: Any
+    deployment: Deployment
     machine: TableMachine
     s3_url: str
     crs: str

@@ -8,8 +8,12 @@ import pytest
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.readers import Readers
+from handlers.rank.open_ranker import open_ranker
+from handlers.rank.rank_request import admit_ranking
 from pixel_gather.core.errors import GatherError
+from pixel_gather.features.rank.choose_reads import NothingKept
 from pixel_gather.io.aws.secrets import secret_text
+from pixel_gather.io.store.signing import Signing
 from support.lambda_functions import ENVIRONMENT
 
 ALLOWED = {"PIXEL_GATHER_SIGNING": '["earthdata"]', "PIXEL_GATHER_EARTHDATA_SECRET": "earthdata/token"}
@@ -46,3 +50,17 @@ def test_each_way_of_signing_has_a_reader_of_its_own(deployment: Deployment) -> 
 
     assert readers.of("none") is readers.of("none")
     assert readers.of("earthdata") is not readers.of("none")
+
+
+def test_rankings_sign_as_gathers_do(deployment: Deployment) -> None:
+    """By what their sources say."""
+    body = {"sources": {"hrefs": ["s3://sources/a.tif"], "sign": "earthdata"}, "by": "b1"}
+    asked = admit_ranking(body, deployment.settings)
+
+    async def signing() -> Signing | None:
+        async with open_ranker(asked, deployment, kept=NothingKept(), source_timeout_s=1.0) as (_, ranges):
+            return ranges.objects.settings.signing
+
+    found = deployment.run(signing())
+    assert found is not None
+    assert found.kind == "earthdata"

@@ -22,7 +22,7 @@ from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog
-from support.api_bridge import told
+from support.api_bridge import event, told
 from support.lambda_functions import ENVIRONMENT, EXECUTION, Context, records
 from support.table_machine import TableMachine, opened_machine
 from support.table_service import check_document
@@ -257,6 +257,41 @@ def test_ranking_of_which_no_scene_can_be_read_says_so(service: Service) -> None
 
     assert code == 200
     assert [row["status"] for row in table["scenes"]] == ["missing", "missing"]
+
+
+def test_caller_who_does_not_wait_gets_a_large_ranking(service: Service) -> None:
+    """However few scenes there are."""
+    asked = event("POST", "/rankings", body=json.dumps({"sources": ["s3://sources/a.tif"], "by": "b1"}))
+    asked["headers"]["Prefer"] = "respond-async"
+
+    assert service.app.resolve(asked, Context(left_s=29.0))["statusCode"] == 202
+
+
+@pytest.mark.parametrize(("name", "most"), [("_MOST_SCENES", 1), ("MOST_ANSWER_NBYTES", 900)])
+def test_many_scenes_are_a_large_ranking(
+    service: Service, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """Whatever they would take, and if their table is too long for an answer."""
+    monkeypatch.setattr(f"handlers.rank.rank.{name}", most)
+    body = {"by": "b1", "sources": ["s3://sources/a.tif"]}
+
+    assert [service.ask(body)[0], service.ask(body | {"sources": ["s3://sources/a.tif"] * 2})[0]] == [
+        200,
+        202,
+    ]
+
+
+@pytest.mark.long
+def test_a_prefix_with_another_file_is_another_ranking(service: Service, cogs: list[Path]) -> None:
+    """The request is the same, and its list is not."""
+    body = {"sources": {"prefix": "s3://sources/growing/"}, "by": "b1", "precision": "coarse"}
+    n_scenes = []
+    for path in cogs[:2]:
+        service.machine.s3.upload_file(str(path), "sources", f"growing/{path.name}")
+        _, line = service.ask(body)
+        n_scenes.append(len(service.show(line["id"])[1]["ranking"]["scenes"]))
+
+    assert n_scenes == [1, 2]
 
 
 @pytest.mark.long

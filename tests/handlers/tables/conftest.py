@@ -49,7 +49,8 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
         ]
         content = json.dumps({"type": "FeatureCollection", "features": fields})
         client.put_object(Bucket="sources", Key="fields.geojson", Body=content.encode())
-        yield Service(module.app_of(service, Logger(service="test")), machine, s3_url, crs)
+        app = module.app_of(service, Logger(service="test"))
+        yield Service(app, module.deployment, machine, s3_url, crs)
 
 
 @pytest.fixture

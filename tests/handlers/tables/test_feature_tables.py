@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from copy import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from handlers.deployment.stores import Deployment
 from pixel_gather import verify_table
 from pixel_gather.core.errors import ShardLateError, StoreError
-from pixel_gather.core.estimate.pricing import USD_PER_GET
+from pixel_gather.core.estimate.pricing import GETS_PER_TASK, TRANSITIONS_PER_CHILD, USD_PER_GET
+from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.gather_document import summary_key
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
-from support.lambda_functions import ENVIRONMENT, Context
+from support.lambda_functions import ENVIRONMENT, Context, records
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -113,6 +117,42 @@ def test_a_round_is_told_to_cost_what_the_plan_says_and_a_table_what_it_took(
     assert result["requests"] == sum(images["requests"].to_pylist()) > 0
     assert result["usd"] == pytest.approx(N * 0.25 + result["requests"] * USD_PER_GET, rel=1e-12)
     assert 0 <= result["seconds"] < 3600
+
+
+@pytest.mark.long
+def test_workers_tell_what_they_have_spent(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each tells its requests, one file that it puts, and the steps of a child."""
+    prices = {"USD_PER_GET": 1.0, "USD_PER_PUT": 1e3, "USD_PER_TRANSITION": 1e6}
+    for name, usd in prices.items():
+        monkeypatch.setattr(f"handlers.deployment.report_spending.{name}", usd)
+    result = service.made(of_points(service))["result"]
+
+    out = capsys.readouterr().out
+    spent = sum(usd for record in records(out, with_=SPENT_USD.name) for usd in record[SPENT_USD.name])
+    of_children = N * (GETS_PER_TASK + 1e3 + TRANSITIONS_PER_CHILD * 1e6)
+    assert spent == pytest.approx(of_children + result["requests"], abs=0.5)
+
+
+@pytest.mark.long
+def test_images_are_signed_for_as_the_request_says(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the function of the API, by that of the plan, and by each worker."""
+    asked = []
+
+    def signed_objects(deployment: Deployment, sign: str) -> Objects:
+        asked.append((deployment, sign))
+        return deployment.objects
+
+    monkeypatch.setattr(Deployment, "signed_objects", signed_objects)
+    deployments = [service.deployment, service.machine.plan.deployment, service.machine.worker.deployment]
+    for each in deployments:
+        monkeypatch.setattr(each, "settings", replace(each.settings, signing=frozenset({"earthdata"})))
+    sources = {"hrefs": HREFS, "sign": "earthdata"}
+    document = service.made(of_points(service, sources=sources, by="b1 / 7"))
+
+    assert document["state"] == "succeeded"
+    assert [(each, "earthdata") for each in deployments] == list(dict.fromkeys(asked))
 
 
 @pytest.mark.long
