@@ -210,6 +210,15 @@ def test_submit_starts_a_gather_once(submit: Api) -> None:
     assert submit.executions.calls[0] == ("submit", parse_request(REQUEST).to_json(), name)
 
 
+def test_an_append_is_submitted_again(submit: Api) -> None:
+    """It may find more sources by then."""
+    body = REQUEST | {"output": {"append_to": "a"}}
+    answers = [submit.ask("POST", "/gathers", body=body) for _ in range(2)]
+
+    assert [(code, told["is_new"]) for code, told in answers] == [(202, True)] * 2
+    assert answers[0][1]["id"] == answers[1][1]["id"]
+
+
 def test_submit_with_force_starts_another(submit: Api) -> None:
     """A forced gather has a new name, and so another cube."""
     submit.ask("POST", "/gathers", body=REQUEST)

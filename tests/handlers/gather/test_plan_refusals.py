@@ -10,6 +10,7 @@ import pytest
 from pixel_gather.core.errors import REFUSALS, HaltedError
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.io.store.limiter.govern_host import Budget
 from support.lambda_functions import Context, StateMachine, cold_start, records
 
 LANDSAT: dict[str, Any] = {
@@ -53,6 +54,24 @@ REFUSED = (
         LANDSAT | {"index": "s3://elsewhere/headers.parquet"},
         "RequestError",
         "index: the bucket elsewhere is not allowed here",
+    ),
+    Case(
+        "signing",
+        LANDSAT | {"sources": LANDSAT["sources"] | {"sign": "earthdata"}},
+        "RequestError",
+        "sources.sign: this deployment does not sign by earthdata",
+    ),
+    Case(
+        "control file",
+        LANDSAT | {"sources": "s3://control/gathers/a/list.csv"},
+        "RequestError",
+        "sources.list: the bucket control is not allowed here",
+    ),
+    Case(
+        "append",
+        LANDSAT | {"output": {"append_to": "s3://elsewhere/a.zarr"}},
+        "RequestError",
+        "output.append_to: write the name of a cube",
     ),
     Case("files", LANDSAT | {"limits": {"files": 7}}, "BudgetError", "7 files"),
 )
@@ -153,6 +172,18 @@ def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
 
     assert "more than 3 files" in refused["cause"]
     assert (planned["workers"], planned["failed_shards"]) == (5, 10)
+
+
+def test_a_list_may_have_as_many_files_as_the_limit(machine: StateMachine) -> None:
+    """The plan asks for them no faster than the request allows, whatever the request before has allowed."""
+    pace = {}
+    for per_s in (50, 40):
+        limits = {"files": 8, "requests_per_s": {"s3://sources": per_s}}
+        verdict = machine.planned(LANDSAT | {"limits": limits, "output": {"name": f"at-{per_s}"}})
+        pace[per_s] = machine.plan.deployment.budgets.governor("s3://sources").budget
+        assert verdict["verdict"] == "planned"
+
+    assert pace == {each: Budget(per_s=each, n_workers=1) for each in (50, 40)}
 
 
 def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachine) -> None:
