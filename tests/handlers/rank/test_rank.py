@@ -10,6 +10,7 @@ import pytest
 import rasterio
 
 from pixel_gather import Settings, make_catalog
+from pixel_gather.features.rank.choose_reads import Rounds
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.api_bridge import told
 from support.lambda_functions import ENVIRONMENT, cold_start
@@ -139,8 +140,23 @@ def test_ranking_over_a_limit_is_refused_with_what_to_do(
     assert problem["detail"].endswith("take precision coarse (--precision coarse), or raise the limit")
 
 
-def test_missing_files_are_listed(rank: ModuleType) -> None:
-    """Last, with their status. It is noted that they are named like bands of one scene."""
+def test_a_limit_leaves_room_for_scenes_that_are_read_on(
+    rank: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is read on if its coarsest level will do."""
+    monkeypatch.setattr("pixel_gather.features.rank.forecast._READ_ON", 1e6)
+    monkeypatch.setattr(rank, "_LONGEST_S", 1e12)
+    body = {"sources": {"prefix": "s3://sources/heat/"}, "by": "b1", "limits": {"usd": 0.5}}
+
+    assert [_ask(rank, body | {"precision": each})[0] for each in (0.01, "coarse")] == [422, 200]
+
+
+def test_missing_files_are_listed(rank: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Last, with their status. It is noted that they are named like bands of one scene.
+
+    What is open of the ranks is noted, too.
+    """
+    monkeypatch.setattr(Rounds, "notes", lambda _, ranked: [f"of {len(ranked)} scenes"])
     heat = next(_SERIES.glob("heat_content_anomaly_0-2000*.tif")).name
     missing = [f"s3://sources/LC08_L2SP_193027_20240601_20240610_02_T1_SR_B{number}.TIF" for number in (2, 3)]
     code, found = _ask(rank, {"sources": [*missing, f"s3://sources/heat/{heat}"], "by": "b1"})
@@ -148,3 +164,4 @@ def test_missing_files_are_listed(rank: ModuleType) -> None:
     assert code == 200
     assert [row["status"] for row in found["scenes"]] == ["ok", "missing", "missing"]
     assert "several bands" in found["notes"][0]
+    assert found["notes"][-1] == "of 3 scenes"
