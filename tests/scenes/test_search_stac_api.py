@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +387,18 @@ def test_an_answer_of_50_mb_is_read_and_a_longer_one_is_not(monkeypatch: pytest.
         pytest.raises(StoreError, match="more than 1 MiB"),
     ):
         found(server)
+
+
+@pytest.mark.parametrize("n_over", [0, 1])
+def test_an_answer_may_be_just_as_long_as_the_bound(monkeypatch: pytest.MonkeyPatch, n_over: int) -> None:
+    """And not a byte longer."""
+    most = 1 << 20
+    monkeypatch.setattr(json_http, "_LARGEST_ANSWER_NBYTES", most)
+    body = b'{"type":"FeatureCollection","features":[]}'.ljust(most + n_over)
+    refused = pytest.raises(StoreError, match="more than 1 MiB") if n_over else nullcontext()
+
+    with api(lambda _asked, _url: Answer(body=iter([body]))) as server, refused:
+        assert found(server) == []
 
 
 def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
