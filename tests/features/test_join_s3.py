@@ -193,6 +193,30 @@ def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, store
 
 
 @pytest.mark.long
+def test_every_request_is_signed_as_the_settings_say(
+    s3: CountedS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By icechunk as by us, for the repository and for shards; not with the keys of the environment."""
+    keys = "aws_access_key_id=KEY\naws_secret_access_key=s\naws_session_token=TOKEN\n"
+    (tmp_path / "credentials").write_text(f"[there]\n{keys}")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    by_profile = StoreSettings(endpoint=s3.endpoint, profile="there")
+    place = "s3://arrays/signed.icechunk"
+    s3.forget()
+    join(PLACES, to=place, stores=by_profile)
+    open_joined(place, stores=by_profile).band_1.load()
+    signed = set(s3.signed)
+    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
+    for each in client.list_objects_v2(Bucket="arrays")["Contents"]:
+        client.put_object_acl(Bucket="arrays", Key=each["Key"], ACL="public-read")
+    s3.forget()
+    open_joined(place, stores=StoreSettings(endpoint=s3.endpoint, unsigned=True)).band_1.load()
+
+    assert signed == {("KEY", "TOKEN")}
+    assert s3.signed == {("", "")}
+
+
+@pytest.mark.long
 def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: Path) -> None:
     """On S3 and on this machine, also as the folder that all cubes share."""
     settings = Settings(stores=stores, draws_report=False)

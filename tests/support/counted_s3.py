@@ -37,6 +37,9 @@ class CountedS3:
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     """Path, first byte and the byte after the last of each GET of a range that names both."""
 
+    signed: set[tuple[str, str]] = field(default_factory=set)
+    """Access key and session token of requests; empty texts of those without."""
+
     sent_nbytes: int = 0
     """Bytes of all answers' bodies."""
 
@@ -54,6 +57,8 @@ class CountedS3:
         query = environment.get("QUERY_STRING", "")
         path = environment["PATH_INFO"] + (f"?{query}" if query else "")
         self.asked.append((environment["REQUEST_METHOD"], path))
+        key = environment.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+        self.signed.add((key, environment.get("HTTP_X_AMZ_SECURITY_TOKEN", "")))
         if range_ := environment.get("HTTP_RANGE"):
             first, _, last = range_.removeprefix("bytes=").partition("-")
             if first and last:  # others begin, or end, with the object
@@ -71,6 +76,7 @@ class CountedS3:
         """Count from 0 again."""
         self.asked.clear()
         self.ranges.clear()
+        self.signed.clear()
         self.sent_nbytes = self.received_nbytes = 0
 
 
