@@ -112,6 +112,40 @@ def test_error_is_unknown_of_a_constant_or_tiny_level(image: Grid) -> None:
     assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
 
 
+def test_36_pixels_tell_something_of_their_error() -> None:
+    """Thirty are enough."""
+    image = np.arange(36.0).reshape(6, 6)
+    sample = LevelSample(bands={"a": image}, weights=np.ones(image.shape), resampling="nearest", factor=8)
+
+    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error)
+
+
+def test_error_has_how_far_the_edges_move_the_mean() -> None:
+    """Twice as far if nobody says how the overviews were made."""
+    image = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
+    image[:, :2] = 100
+    weights = np.ones((32, 32))
+    weights[:, 0] = 0.5
+
+    def error(resampling: Resampling) -> float:
+        sample = LevelSample(bands={"a": image}, weights=weights, resampling=resampling, factor=8)
+        return estimate(sample, _ONE, Statistic("mean")).error
+
+    moved = (0.5 * 100 + 100 + 30 * 1) / 31.5 - 1
+    assert error("average") == pytest.approx(1.5 * moved)
+    assert error("unknown") > 1.5 * 2 * moved
+
+
+def test_error_has_the_rounding_of_stored_numbers() -> None:
+    """All may have been rounded the same way."""
+    image = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
+    sample = LevelSample(
+        bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8, quantum=2
+    )
+
+    assert estimate(sample, _ONE, Statistic("mean")).error == pytest.approx(1.5 * 2 / 12**0.5)
+
+
 def test_a_level_without_a_pixel_has_no_value() -> None:
     """All are masked."""
     sample = LevelSample(
@@ -221,6 +255,22 @@ def test_scattered_gaps_tell_nothing_and_one_large_gap_does(*, scattered: bool, 
     sample = LevelSample(bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8)
 
     assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error) == is_told
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.05, True), (0.2, False)])
+def test_a_pixel_may_have_a_tenth_of_a_ratios_variance(share: float, *, is_told: bool) -> None:
+    """Not more."""
+    ratio = np.tile([[-0.01, 0.01], [0.01, -0.01]], (16, 16))
+    ratio[7, 7] = (share / (1 - share) * 1023) ** 0.5 * 0.01
+    a = np.full((32, 32), 100.0)
+    sample = LevelSample(
+        bands={"a": a, "b": a * (1 - ratio) / (1 + ratio)},
+        weights=np.ones((32, 32)),
+        resampling="average",
+        factor=8,
+    )
+
+    assert np.isfinite(estimate(sample, _RATIO, Statistic("mean")).error) == is_told
 
 
 def test_a_mean_that_one_pixel_decides_is_unknown() -> None:
