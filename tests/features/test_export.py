@@ -118,15 +118,18 @@ def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_diff
 @pytest.mark.long
 @pytest.mark.parametrize("other", [(0.5, 2.0), (0.25, 0.0)])
 def test_geotiffs_have_scale_and_offset_of_their_rows(tmp_path: Path, other: tuple[float, float]) -> None:
-    """They are attributes of the measurement, or coordinates if rows differ."""
+    """They are attributes of the measurement, or coordinates if rows differ. The unit is one for all."""
     scalings = [(0.5, 2.0), other]
     sources = [_tiff(tmp_path / f"{i}.tif", count=2, scaling=each) for i, each in enumerate(scalings)]
+    for source in sources:
+        with rasterio.open(source, "r+") as file:
+            file.units = ("K", "m")
 
     files = export(_gathered(tmp_path, sources), to=tmp_path / "x.tif", measurements=["band_2"])
 
     for path, (scale, offset) in zip(files, scalings, strict=True):
         with rasterio.open(path) as file:
-            assert (file.scales, file.offsets) == ((scale,), (offset,))
+            assert (file.scales, file.offsets, file.units) == ((scale,), (offset,), ("m",))
 
 
 def test_geotiffs_of_long_integers_have_their_nodata(tmp_path: Path) -> None:

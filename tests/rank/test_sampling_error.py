@@ -229,6 +229,20 @@ def test_pixels_mixed_with_what_the_mask_drops_do_not_count() -> None:
     assert 0 < found.error < image[kept == 1].std()
 
 
+def test_pixels_two_away_from_what_the_mask_drops_may_be_mixed() -> None:
+    """Cubic resampling reaches so far, and nobody says how these overviews were made."""
+    kept = np.ones((32, 32))
+    kept[:, 15:17] = 0
+    image = _average(_image(3, smooth=4)).copy()
+    image[:, 13:19] = 9000
+    sample = LevelSample(
+        bands={"a": image}, weights=np.ones((32, 32)), kept=kept, resampling="unknown", factor=8
+    )
+
+    beyond = np.delete(image, np.s_[13:19], axis=1)
+    assert estimate(sample, _ONE, Statistic("mean")).value == pytest.approx(beyond.mean())
+
+
 def test_a_level_of_mixed_pixels_tells_nothing() -> None:
     """The clear pixels that are by themselves are too few."""
     kept = np.full((32, 32), 0.5)

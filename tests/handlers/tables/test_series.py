@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rasterio
 from rasterio.warp import transform
@@ -11,6 +12,7 @@ from rasterio.warp import transform
 from pixel_gather import drill, series
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.features.catalog.catalog import make_catalog
+from rank.rasters import make_cog
 from scenes.scenes import item
 from support.table_service import HREFS, N, Service, check_document
 
@@ -198,6 +200,18 @@ def test_one_pixel_of_every_file(
     assert at_place == found
     assert (many_code, many["id"].partition("-")[0]) == (202, "points")
     assert (no_code, no_place["field"]) == (422, "pixel")
+
+
+def test_a_pixel_that_json_cannot_say_is_null(service: Service, tmp_path: Path) -> None:
+    """Programs read JSON by its rules, which have no infinity."""
+    pixels = np.full((64, 64), np.inf, "float32")
+    path = make_cog(tmp_path / "inf.tif", pixels)
+    service.machine.s3.upload_file(str(path), "sources", "odd/inf.tif")
+    service.machine.s3.put_object(Bucket="sources", Key="inf.csv", Body=b"href\ns3://sources/odd/inf.tif")
+
+    _, found = service.do("GET", "/drill", pixel="3,4", list="s3://sources/inf.csv")
+
+    assert [(row["status"], row["values"]) for row in found["rows"]] == [("ok", [None])]
 
 
 def test_nothing_is_answered_while_the_months_budget_is_spent(
