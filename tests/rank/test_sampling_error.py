@@ -41,6 +41,21 @@ def _nearest(image: Grid) -> Grid:
     return image[4::8, 4::8]
 
 
+def _correlation(image: Grid) -> float:
+    """Return the correlation of neighbours, across and down."""
+    centred = image - image.mean()
+    across, down = (centred[:, 1:] * centred[:, :-1]).mean(), (centred[1:] * centred[:-1]).mean()
+    return float((across + down) / 2 / centred.var())
+
+
+def _error(
+    image: Grid, *, text: str = "mean", resampling: Resampling = "nearest", weight: float = 1.0
+) -> float:
+    weights = np.full(image.shape, weight)
+    sample = LevelSample(bands={"a": image}, weights=weights, resampling=resampling, factor=8)
+    return estimate(sample, _ONE, Statistic.parse(text)).error
+
+
 def _holds(found: ErrorEstimate, exact: float) -> bool:
     return abs(found.value - exact) <= INTERVAL * found.error + 1e-9
 
@@ -134,6 +149,73 @@ def test_error_has_how_far_the_edges_move_the_mean() -> None:
     moved = (0.5 * 100 + 100 + 30 * 1) / 31.5 - 1
     assert error("average") == pytest.approx(1.5 * moved)
     assert error("unknown") > 1.5 * 2 * moved
+
+
+def test_error_has_what_hides_at_a_gap() -> None:
+    """Half of the pixels beside it; if nobody says how the overviews were made, all of them on both sides."""
+    image = np.kron(np.tile([[0.0, 2.0], [2.0, 0.0]], (8, 8)), np.ones((2, 2)))
+    sampling = ((1 - _correlation(image[:, 4:])) / (28 * 32)) ** 0.5
+    image[:, :4] = np.nan
+
+    assert _error(image, resampling="average") == pytest.approx(1.5 * 0.5 / 28 / INTERVAL)
+    assert _error(image, resampling="unknown") == pytest.approx(1.5 * np.hypot(2 / 28 / INTERVAL, sampling))
+    assert _error(image) == pytest.approx(1.5 * sampling)
+
+
+def test_error_has_the_farthest_move_by_any_quarter_of_the_pixels() -> None:
+    """Neighbours that differ more than by chance do not make an error larger."""
+    image = np.tile([[1.0, 0.0], [1.0, 2.0]], (16, 16))
+
+    assert _correlation(image) < 0
+    assert _error(image) == pytest.approx(1.5 * np.hypot(1, (0.5 / 1024) ** 0.5), rel=1e-9)
+
+
+def test_error_of_a_share_is_that_of_the_pixels_above() -> None:
+    """And of three in n."""
+    image = np.kron(np.tile([[0.7, 2.0], [2.0, 0.7]], (8, 8)), np.ones((2, 2)))
+    sampling = (0.25 * (1 - _correlation(image)) / 1024) ** 0.5
+
+    expected = 1.5 * np.hypot(sampling, 3 / INTERVAL / 1024)
+    assert _error(image, text="share_above:1") == pytest.approx(expected, rel=1e-9)
+
+
+def test_error_of_an_area_without_a_whole_pixel_is_their_spread() -> None:
+    """All of them are edges."""
+    image = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
+
+    assert _error(image, resampling="average", weight=0.5) == pytest.approx(1.5)
+
+
+def test_error_of_averages_has_a_move_for_each_level_down_to_full_resolution() -> None:
+    """Of a mean: what the next coarser level moves, for each of three levels."""
+    image = np.full((33, 33), 5.0)
+    image[:32, :32] = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
+
+    assert _error(image, resampling="average") == pytest.approx(1.5 * 3 * (image.mean() - 1))
+
+
+def test_error_of_a_ratio_of_averages_grows_fourfold_with_each_finer_level() -> None:
+    """Blocks of four pixels are alike, so that only the second halving moves the ratio."""
+    a = np.kron(np.tile([[1.0, 3.0], [3.0, 1.0]], (8, 8)), np.ones((2, 2)))
+    sample = LevelSample(
+        bands={"a": a, "b": np.ones((32, 32))}, weights=np.ones((32, 32)), resampling="average", factor=8
+    )
+    ratio = (a - 1) / (a + 1)
+    sampling = (ratio.var() * (1 - _correlation(ratio)) / 1024) ** 0.5
+    averaging = (1 / 3 - 1 / 4) / 4 * (4 + 16 + 64) / INTERVAL
+
+    found = estimate(sample, _RATIO, Statistic("mean"))
+    assert found.error == pytest.approx(1.5 * np.hypot(averaging, sampling), rel=1e-9)
+
+
+def test_error_of_a_median_is_half_a_band_of_quantiles() -> None:
+    """It is as wide as two errors of the share below the median. The mean of smooth images errs less."""
+    image = np.kron(np.random.default_rng(2).normal(size=(16, 16)), np.ones((2, 2)))
+    is_above = (image > np.median(image)).astype(float)
+    step = (is_above.var() * (1 - _correlation(is_above)) / image.size) ** 0.5
+    low, high = (Statistic("quantile", 0.5 + each).of(image.ravel()) for each in (-step, step))
+
+    assert _error(image, text="median") == pytest.approx(1.5 * (high - low) / 2)
 
 
 def test_error_has_the_rounding_of_stored_numbers() -> None:
@@ -285,6 +367,23 @@ def test_a_pixel_may_have_a_tenth_of_a_ratios_variance(share: float, *, is_told:
     )
 
     assert np.isfinite(estimate(sample, _RATIO, Statistic("mean")).error) == is_told
+
+
+@pytest.mark.parametrize("what", ["two pixels", "three beside a large gap", "outside of the area"])
+def test_few_scattered_gaps_are_no_sign_of_smaller_ones(what: str) -> None:
+    """Nor are those that do not count."""
+    image, weights = _average(_image(5, smooth=4)).copy(), np.ones((32, 32))
+    if what == "two pixels":
+        image[[3, 20], [4, 9]] = np.nan
+    elif what == "three beside a large gap":
+        image[:2] = np.nan
+        image[[8, 20, 25], [4, 9, 28]] = np.nan
+    else:
+        image[::5, :8:3] = np.nan
+        weights[:, :8] = 0
+    sample = LevelSample(bands={"a": image}, weights=weights, resampling="average", factor=8)
+
+    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error)
 
 
 def test_a_mean_that_one_pixel_decides_is_unknown() -> None:
