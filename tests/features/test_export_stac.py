@@ -4,6 +4,7 @@
 """
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,18 @@ def test_item_names_the_chosen_measurements_and_rows(valley: str, tmp_path: Path
 
     assert item["properties"]["datetime"] == "2025-02-03T00:00:00Z"
     assert list(item["properties"]["cube:variables"]) == ["red"]
+
+
+def test_box_across_the_180th_meridian_is_west_of_itself(valley: str, tmp_path: Path) -> None:
+    """As GeoJSON wants it. The ring goes on beyond 180 degrees."""
+    cube = Path(shutil.copytree(valley, tmp_path / "far.zarr"))
+    root = json.loads((cube / "zarr.json").read_text())
+    told = json.loads(root["attributes"]["pixel_gather"])
+    told["footprints"]["window"] = [[179.5, -17], [180.5, -17], [180.5, -16], [179.5, -16]]
+    root["attributes"]["pixel_gather"] = json.dumps(told)
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+    assert item_of(str(cube), tmp_path)["bbox"] == [179.5, -17, -179.5, -16]
 
 
 def test_a_cube_without_times_is_refused(tmp_path: Path) -> None:

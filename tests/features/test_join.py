@@ -423,7 +423,11 @@ def test_a_member_that_changes_later_is_named_when_it_is_read(
     assert found[:4].values.shape == (4, 12, 16)
     with pytest.raises(StoreError, match=rf"{shard}: this shard has changed .* --replace"):
         found[4:5].load()
-    with pytest.raises(StoreError, match=r"t1.zarr: it has changed"):
+    first = own[0] / "band_1/c/0/0/0"
+    os.utime(first, (time, time))
+    with pytest.raises(StoreError, match=rf"{first}: this shard has changed"):
+        open_joined(tmp_path / "all").band_1[:1].load()
+    with pytest.raises(StoreError, match=r"t[01].zarr: it has changed"):
         join(own[:2], to=tmp_path / "all", mode="replace")
     join(own[:2], to=tmp_path / "all", mode="replace", list_shards=True)
 
