@@ -178,3 +178,14 @@ def test_a_table_on_s3_is_copied_first(open_: Callable[[Any], Any]) -> None:
         open_("s3://cubes/tables/zones-a/v1/table.parquet")
 
     assert refused.value.field == "table"
+
+
+def test_a_cube_is_read_where_nothing_can_be_written(cube: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that is mounted to be read."""
+
+    def refuse(**_: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+
+    assert pixel_gather.versions(cube)

@@ -18,7 +18,13 @@ REQUEST: dict[str, Any] = {
 }
 
 
-def put_catalog(machine: StateMachine, folder: Path, *, without: str = "") -> None:
+def put_catalog(
+    machine: StateMachine,
+    folder: Path,
+    *,
+    without: str = "",
+    place: tuple[str, str] = ("sources", "catalogs"),
+) -> None:
     """Make a catalog of the Landsat scenes, all but one, and put it where lists may lie."""
     listed = machine.s3.list_objects_v2(Bucket="sources", Prefix="landsat/")["Contents"]
     keys = sorted(each["Key"] for each in listed)
@@ -30,7 +36,7 @@ def put_catalog(machine: StateMachine, folder: Path, *, without: str = "") -> No
     folder.mkdir()
     make_catalog(items, to=folder / "all.parquet")
     for file in folder.iterdir():
-        machine.s3.upload_file(str(file), "sources", f"catalogs/{file.name}")
+        machine.s3.upload_file(str(file), place[0], f"{place[1]}/{file.name}")
 
 
 @pytest.mark.long
@@ -53,3 +59,11 @@ def test_a_gather_is_gone_on_with_by_the_list_that_it_found(machine: StateMachin
     refused = machine.planned(REQUEST)
     assert refused["verdict"] == "refused"
     assert "a cube of this request and another list is there" in refused["cause"]
+
+
+def test_an_uploaded_catalog_is_searched(machine: StateMachine, tmp_path: Path) -> None:
+    """It lies in the control bucket, as uploaded lists do."""
+    put_catalog(machine, tmp_path / "first", place=("control", "lists"))
+    catalog = REQUEST["sources"]["catalog"] | {"file": "s3://control/lists/all.parquet"}
+
+    assert machine.planned(REQUEST | {"sources": {"catalog": catalog}})["verdict"] == "planned"
