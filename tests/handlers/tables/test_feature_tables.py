@@ -21,6 +21,7 @@ from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
+from scenes import scenes
 from support.lambda_functions import ENVIRONMENT, Context, records
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
@@ -409,6 +410,25 @@ def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> 
     assert service.table(near).equals(service.here(body | {"points": "s3://sources/near.csv"}, tmp_path))
     assert service.machine.n_children == n_children == [3]
     assert late["result"]["statuses"] == {"unmatched": 41}
+
+
+def test_a_scene_that_a_search_finds_between_the_features_is_not_read(service: Service) -> None:
+    """It lies in the box of all of them, and on none."""
+    places = [{"type": "Point", "coordinates": [lon, 46.0]} for lon in (11.0, 13.0)]
+    features = [{"type": "Feature", "properties": {}, "geometry": each} for each in places]
+    items = [
+        scenes.item(f"at-{lon}", box=(lon - 0.1, 45.9, lon + 0.1, 46.1), assets={"red": {"href": href}})
+        for lon, href in zip((11.0, 12.0), HREFS, strict=False)
+    ]
+    content = json.dumps({"type": "FeatureCollection", "features": items})
+    service.machine.s3.put_object(Bucket="sources", Key="between.json", Body=content.encode())
+    stac = {"items": "s3://sources/between.json", "assets": ["red"]}
+    points = {"type": "FeatureCollection", "features": features}
+
+    document = service.made({"points": points, "sources": {"stac": stac}, "by": "red"})
+
+    assert document["state"] == "succeeded"
+    assert document["result"]["scenes"] == 1
 
 
 @pytest.mark.long
