@@ -57,7 +57,7 @@ class _Source:
     def overview_resampling(self) -> str | None:
         return self.resampling
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+    def known_reads(self, window: Window, bands: Sequence[int]) -> tuple[int, int] | None:
         del window, bands
         return None
 

@@ -104,7 +104,7 @@ class OneHeader:
             tile_height=512,
             is_tiled=True,
         )
-        return cast("OpenedSource", SimpleNamespace(header=header, known_nbytes=lambda *_: None))
+        return cast("OpenedSource", SimpleNamespace(header=header, known_reads=lambda *_: None))
 
 
 def write_list(folder: Path, n_sources: int) -> None:

@@ -63,7 +63,7 @@ sources: 1,278
 shards: 20
 - the layout: each is a task and an object per measurement
 GETs: 2,356
-- one for each header except 200 that are in an index, one for each row of tiles that the window touches
+- one for each header except 200 that are in an index, the window's in the sampled sources, by their headers
 PUTs: 105
 - a shard: one object per measurement, two sidecars; 45 others; coordinates
 bytes to read: 510.0 MB

@@ -20,6 +20,7 @@ import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from geotiff.small_tiffs import geotiff
 from pixel_gather import Gathered, Progress, Settings, gather_async, make_plan, verify
 from pixel_gather.core.errors import ArrayExistsError, StoreError
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -215,6 +216,31 @@ def test_make_plan_prices_what_gather_then_does(tmp_path: Path) -> None:
 
     assert plan.shape == report.shape
     assert plan.estimate.n_gets == report.requests
+
+
+@pytest.mark.parametrize(
+    ("options", "n_gets"),
+    [
+        ({"compress": "deflate"}, 1 + 2),
+        ({}, 1 + 4),
+        ({"compress": "deflate", "interleave": "band"}, 1 + 4),
+        ({"compress": "deflate", "blockxsize": 128, "blockysize": 128}, 1 + 6),
+    ],
+)
+def test_make_plan_counts_the_requests_that_the_gather_sends(
+    tmp_path: Path, options: dict[str, Any], n_gets: int
+) -> None:
+    """Tiles whose bytes lie close together come in one: those of a row, unless rows are left out between."""
+    tiles = {"tiled": True, "blockxsize": 512, "blockysize": 512, "interleave": "pixel"}
+    image = np.random.default_rng(0).integers(0, 60_000, (2, 1024, 1536), dtype="uint16")
+    geotiff(tmp_path / "a.tif", image, **tiles | options)
+    request = {"sources": [str(tmp_path / "a.tif")], "window": {"pixels": [300, 300, 600, 600]}}
+
+    planned = make_plan(request).estimate
+    cube = gather_undrawn(request, to=tmp_path / "cube").open()
+
+    assert planned.n_gets == cube.requests.sum() == n_gets
+    assert planned.fetched_nbytes == cube.bytes.sum()
 
 
 def test_progress_counts_every_source(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_overview_is_to_blame_if_no_source_has_it() -> None:
 def test_the_work_is_that_of_the_window_on_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
     """One image has all of it, one a third of its columns, and one nothing."""
     windows: list[Window] = []
-    monkeypatch.setattr(FakeOpened, "known_nbytes", lambda _, window, __: windows.append(window))
+    monkeypatch.setattr(FakeOpened, "known_reads", lambda _, window, __: windows.append(window))
     images = [like(), like(transform=UTM.shifted(32, 0)), like(transform=UTM.shifted(9000, 0))]
 
     draft = drafted(*images, window={"bbox": BOX, "crs": "source"})

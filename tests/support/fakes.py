@@ -204,7 +204,7 @@ class FakeOpened:
         """Return none."""
         return ()
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+    def known_reads(self, window: Window, bands: Sequence[int]) -> tuple[int, int] | None:
         """Return None: it has no tiles."""
         del window, bands
         return None

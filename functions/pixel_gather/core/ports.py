@@ -92,8 +92,8 @@ class OpenedSource(Protocol):
             SourceError: The tiles cannot be found, or the store does not tell versions apart.
         """
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
-        """Return how many bytes a read of a window fetches, as far as the header that was read tells.
+    def known_reads(self, window: Window, bands: Sequence[int]) -> tuple[int, int] | None:
+        """Return how many requests and bytes a read of a window takes, as far as the known header tells.
 
         Args:
             window: It lies on the raster.

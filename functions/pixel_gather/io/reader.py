@@ -203,9 +203,9 @@ class _SourceWithFallBack:
         except UnsupportedError:
             return None
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
-        """Return how many bytes a read of a window fetches; see `ports.OpenedSource`."""
-        return self._opened.known_nbytes(window, bands)
+    def known_reads(self, window: Window, bands: Sequence[int]) -> tuple[int, int] | None:
+        """Return how many requests and bytes a read of a window takes; see `ports.OpenedSource`."""
+        return self._opened.known_reads(window, bands)
 
     @property
     def hides_pixels(self) -> bool:

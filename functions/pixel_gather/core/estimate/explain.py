@@ -54,7 +54,7 @@ def figures_of(
 
 def _work(work: Workload) -> list[_Line]:
     indexed = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
-    gets = f"one for each header{indexed}, one for each row of tiles that the window touches"
+    gets = f"one for each header{indexed}, the window's in the sampled sources, by their headers"
     puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
     return [
         *_search(work),

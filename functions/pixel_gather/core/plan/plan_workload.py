@@ -102,14 +102,12 @@ def plan_workload(
     to_open = 1 - table.n_known / table.n_sources
     if isinstance(table, ChipTable):  # a task opens each image once for all of its chips
         to_open = table.axis.n_images / layout.shard[0]
-    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
+    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1.0
     for draft in drafts:
-        ranges, share = touched(draft.slot)
-        coding = draft.header.coding
-        if coding is not None and not coding.is_interleaved:  # each band has tiles of its own
-            ranges *= len(draft.slot.bands)
-        mean_nbytes = draft.mean_nbytes
+        ranges, mean_nbytes = draft.mean_gets, draft.mean_nbytes
         if isinstance(table, ChipTable):  # all chips of a task take at most one whole image
+            n_rows, share = touched(draft.slot)
+            ranges = n_rows * _n_planes(draft.header, draft.slot.bands)
             mean_nbytes *= min(share, table.axis.n_images / layout.shard[0])
         gets += per_slot * (to_open + ranges)
         fetched += per_slot * (to_open * draft.mean_open_nbytes + mean_nbytes)
@@ -138,7 +136,7 @@ def plan_workload(
         n_gets=round(gets),
         fetched_nbytes=round(fetched),
         window_nbytes=window_nbytes / max(n_strips, 1),
-        n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
+        n_side_by_side=max(min(n_of_task, int(in_flight / most_gets)), 1),
         decoded_nbytes=n_scenes * height * width * pixel_nbytes,
         n_tasks=n_tasks,
         task_nbytes=round(task_nbytes),
@@ -154,20 +152,25 @@ def plan_workload(
     )
 
 
-def nbytes_to_read(opened: OpenedSource, window: Window, bands: Sequence[int]) -> float:
-    """Return how many bytes are read for the pixels of a window: what the header tells, or else likely ones.
+def reads_of_window(opened: OpenedSource, window: Window, bands: Sequence[int]) -> tuple[int, float]:
+    """Return the requests and bytes for the pixels of a window: what the header tells, or else likely ones.
 
     Args:
         opened: The source, at the level that is read.
         window: It lies on the raster.
         bands: Which bands, from 1.
     """
-    known = opened.known_nbytes(window, bands)
+    known = opened.known_reads(window, bands)
     if known is not None:
         return known
     header = opened.header
-    _, share = _count_touched(Grid.of(header), window)
-    return share * level_share(header) * header.nbytes
+    n_rows, share = _count_touched(Grid.of(header), window)
+    return n_rows * _n_planes(header, bands), share * level_share(header) * header.nbytes
+
+
+def _n_planes(header: Header, bands: Sequence[int]) -> int:
+    """Return how many tiles hold the same pixels of some bands."""
+    return len(bands) if header.coding is not None and not header.coding.is_interleaved else 1
 
 
 def level_share(header: Header) -> float:

@@ -25,7 +25,7 @@ from pixel_gather.core.plan.common_grid import CommonGrid, seen_on_grid, step_to
 from pixel_gather.core.plan.cube_plan import SourceSlot
 from pixel_gather.core.plan.locate_window import Grid, locate_like, locate_window
 from pixel_gather.core.plan.pass_through import check_sample
-from pixel_gather.core.plan.plan_workload import nbytes_to_read
+from pixel_gather.core.plan.plan_workload import reads_of_window
 from pixel_gather.core.plan.sample_warnings import (
     units_differ,
     warnings_of_claims,
@@ -196,6 +196,12 @@ def draft_slot(
         )
     # What is read of each of them, what is nodata, and which ones lie on another grid?
     windows = [warp.window for warp in warps] or _windows_on(headers, steps, slot, rule, projector)
+    mean_gets, mean_nbytes = _mean_reads(
+        sample,
+        {each.href: window for each, window in zip(headers, windows, strict=True)},
+        bands,
+        has_chips=isinstance(table, ChipTable),
+    )
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
     apart = [each for each in unfit if each.status is Status.UNLIKE]
@@ -215,12 +221,8 @@ def draft_slot(
             key=lambda size: size[0] * size[1],
         ),
         scalings=tuple(_lowest_scaling(sample, band) for band in bands),
-        mean_nbytes=_mean_nbytes(
-            sample,
-            {each.href: window for each, window in zip(headers, windows, strict=True)},
-            bands,
-            has_chips=isinstance(table, ChipTable),
-        ),
+        mean_gets=mean_gets,
+        mean_nbytes=mean_nbytes,
         mean_open_nbytes=sum(cost.nbytes for cost in sample.costs) / len(sample.costs),
         warnings=(
             *(_warn_of_first_bands(name, headers) if asked is None and name is not None else ()),
@@ -284,10 +286,10 @@ def _windows_on(
     return found
 
 
-def _mean_nbytes(
+def _mean_reads(
     sample: Sample, windows: Mapping[str, Window | None], bands: Sequence[int], *, has_chips: bool
-) -> float:
-    """Return how many bytes are read for the pixels of a source, on average.
+) -> tuple[float, float]:
+    """Return how many requests and bytes the pixels of a source take, on average.
 
     Args:
         sample: Some sources.
@@ -295,15 +297,16 @@ def _mean_nbytes(
         bands: Which bands, from 1.
         has_chips: Whether each source has many windows. Then all of its pixels count.
     """
-    nbytes = []
+    reads: list[tuple[int, float]] = []
     for each in sample.opened:
         if isinstance(each, SourceError) or each.header.href not in windows:
             continue
         window = windows[each.header.href]
         if has_chips:
             window = Window(col_off=0, row_off=0, width=each.header.width, height=each.header.height)
-        nbytes.append(0.0 if window is None else nbytes_to_read(each, window, bands))
-    return sum(nbytes) / len(nbytes)
+        reads.append((0, 0.0) if window is None else reads_of_window(each, window, bands))
+    gets, nbytes = zip(*reads, strict=True)
+    return sum(gets) / len(reads), sum(nbytes) / len(reads)
 
 
 def _lowest_scaling(sample: Sample, band: int) -> tuple[float, float]:

@@ -26,6 +26,9 @@ class Draft(Struct, frozen=True, kw_only=True):
     largest: tuple[int, int]
     """(width, height) of the sampled source that has the most pixels."""
 
+    mean_gets: float
+    """Requests that read the pixels of a source, as `mean_nbytes`."""
+
     mean_nbytes: float
     """Bytes that are read for the pixels of a source's window, or with chips, for all pixels of a source."""
 

@@ -149,10 +149,9 @@ class GdalSource:
             found.append(GdalSource(await session.open_(), session))
         return tuple(found)
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
+    def known_reads(self, window: Window, bands: Sequence[int]) -> None:
         """Return None: GDAL does not say where tiles are stored."""
         del window, bands
-        return None
 
     async def stored_span(self, window: Window, bands: Sequence[int]) -> None:
         """Return None: GDAL chooses its reads itself."""

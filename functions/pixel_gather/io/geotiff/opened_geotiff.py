@@ -284,8 +284,8 @@ class OpenedGeoTiff:
         except NeedBytes:  # the header was made from this text, so this is seldom
             return None
 
-    def known_nbytes(self, window: Window, bands: Sequence[int]) -> int | None:
-        """Return how many bytes a read of a window fetches, as ``ports.OpenedSource`` says."""
+    def known_reads(self, window: Window, bands: Sequence[int]) -> tuple[int, int] | None:
+        """Return how many requests and bytes a read of a window takes, as ``ports.OpenedSource`` says."""
         limits = self.file.settings
         try:
             reads = self._cut([window], bands, limits)
@@ -296,7 +296,7 @@ class OpenedGeoTiff:
             max_gap_nbytes=limits.max_gap_nbytes,
             max_joined_nbytes=limits.cut_nbytes,
         )
-        return sum(each.stop - each.start for each in gets)
+        return len(gets), sum(each.stop - each.start for each in gets)
 
     async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
         """Return how many bytes the tiles of a window take, and their first byte and the byte after the last.
