@@ -134,10 +134,13 @@ def test_longitudes_go_around_the_earth(west: float, crs: str, tmp_path: Path) -
     lons = [-359.75, -179.75, -10.25, 0.25, 179.25, 190.25, 359.25]
     features = [{"n": n, "lon": lon, "lat": 0.5} for n, lon in enumerate(lons)]
 
-    points(features, [path], to=tmp_path / "t.parquet", id="n")
+    tables = {given: tmp_path / f"{given}.parquet" for given in (None, "EPSG:4269")}
+    for given, table in tables.items():
+        points(features, [path], to=table, id="n", crs=given)
 
     expected = [image[89, int((lon - west) % 360)] for lon in lons]
-    assert [row["b1"] for row in rows_of(tmp_path / "t.parquet")] == expected
+    for table in tables.values():
+        assert [row["b1"] for row in rows_of(table)] == expected
 
 
 def test_points_in_degrees_lie_where_rasterio_finds_them(folder: Path, tmp_path: Path) -> None:

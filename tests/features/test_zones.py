@@ -35,6 +35,7 @@ from support.tables import CRS, LEFT, SIDE, TOP, content_of, make_images, make_s
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
 PROJECT: Final = Path(__file__).parents[2]
+NAD83: Final = "EPSG:4269"
 _ALL: Final = (
     *("count", "sum", "mean", "variance", "stdev", "cv", "min", "max", "median", "p10", "p90", "p0", "p100"),
     *("mode", "minority", "variety"),
@@ -422,9 +423,12 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
     assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
 
 
-@pytest.mark.parametrize("west", [-180, 0, 170])
-def test_a_polygon_across_180_degrees(tmp_path: Path, west: int) -> None:
-    """As one piece or cut in two, on an image of the whole Earth, wherever it begins to count longitudes."""
+@pytest.mark.parametrize(("west", "crs"), [(-180, None), (0, None), (170, None), (-180, NAD83), (0, NAD83)])
+def test_a_polygon_across_180_degrees(tmp_path: Path, west: int, crs: str | None) -> None:
+    """As one piece or cut in two, on an image of the whole Earth, wherever it begins to count longitudes.
+
+    Longitudes in another CRS are longitudes, too.
+    """
     image = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
     path = write_image(
         tmp_path / "earth.tif", image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None
@@ -433,7 +437,13 @@ def test_a_polygon_across_180_degrees(tmp_path: Path, west: int) -> None:
     cut = shapely.MultiPolygon([shapely.box(178, 0, 180, 3), shapely.box(-180, 0, -178, 3)])
     beyond = [shapely.box(178, 0, 182, 3), shapely.box(-182, 0, -178, 3)]
 
-    zones(_given([whole, cut, *beyond]), [str(path)], to=tmp_path / "t.parquet", statistics="count,min,max")
+    zones(
+        _given([whole, cut, *beyond]),
+        [str(path)],
+        to=tmp_path / "t.parquet",
+        crs=crs,
+        statistics="count,min,max",
+    )
 
     rows = rows_of(tmp_path / "t.parquet")
     both = np.roll(image, west - 178, axis=1)[87:90, :4]

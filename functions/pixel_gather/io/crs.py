@@ -53,6 +53,13 @@ class RasterioProjector(Struct, frozen=True):
             is_geographic=parsed.is_geographic,
         )
 
+    def counts_degrees(self, crs: str) -> bool:
+        """Return whether coordinates are longitudes and latitudes in degrees. Errors as in `check`."""
+        if crs == "EPSG:4326":  # rasterio need not be imported
+            return True
+        parsed = _parse(crs, "crs")
+        return bool(parsed.is_geographic and parsed.units_factor[0] == "degree")
+
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
     ) -> tuple[list[float], list[float]]:

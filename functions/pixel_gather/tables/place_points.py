@@ -14,7 +14,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.longitudes import turn_longitudes
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
+from pixel_gather.tables.features import Features, Floats, Integers
 
 _MOST_KEPT_NBYTES: Final = 256 << 20
 _TOGETHER: Final = 1_000_000
@@ -123,7 +123,7 @@ class PointPlaces:
         west, east = west - _MARGIN * across, east + _MARGIN * across
         south, north = south - _MARGIN * up, north + _MARGIN * up
         in_rows = (ys >= south) & (ys <= north)
-        if self.features.crs != LONLAT:
+        if not self.projector.counts_degrees(self.features.crs):
             return np.flatnonzero(in_rows & (xs >= west) & (xs <= east))
         turned = (xs - west) % 360  # the image may cross the antimeridian, or count from 0 to 360
         return np.flatnonzero(in_rows & (turned <= (east - west) % 360 if east - west < 360 else in_rows))  # noqa: PLR2004 # a turn

@@ -112,6 +112,7 @@ def check_zones(features: Features) -> Features:
     if given is None:
         given = Shapes.of_array(np.full(len(features), None, object))
     problems, n = np.zeros(len(features), np.uint8), 0
+    counts_degrees = RasterioProjector().counts_degrees(features.crs)
 
     def check(shapes: Objects, part: slice) -> Objects:
         """Return some shapes as polygons, and set their problems."""
@@ -130,7 +131,7 @@ def check_zones(features: Features) -> Features:
         for index in np.flatnonzero((wrong == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
             shapes[index] = union_of([shapes[index]])
         # Cut those that cross 180 degrees in one piece, or lie beyond it.
-        if features.crs == LONLAT:
+        if counts_degrees:
             west, _, east, _ = shapely.bounds(shapes).T
             with np.errstate(invalid="ignore"):
                 wide = np.flatnonzero((east - west > 180) | (east > 180) | (west < -180))  # noqa: PLR2004 # half a turn
