@@ -478,6 +478,28 @@ def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: 
         assert found == [pytest.approx(each, rel=2e-3) for each in by_crs.get(crs, [(3590, 84.5, 1)])]
 
 
+def test_a_polygon_over_an_end_of_a_map_that_is_no_straight_line_is_outside(tmp_path: Path) -> None:
+    """Its edges go from one end to the other. One that touches none of the ends has its own pixels."""
+    image = np.ones((400, 800), "uint8")
+    path = write_image(
+        tmp_path / "earth.tif",
+        image,
+        west=-20e6,
+        north=10e6,
+        size=5e4,
+        crs="+proj=sinu +R=6371007",
+        nodata=None,
+    )
+    beside, across = (shapely.box(x, 55e5, x + 3e5, 59e5) for x in (6e5, 1e5))
+
+    zones(
+        _given([beside, across]), [str(path)], to=tmp_path / "t.parquet", crs="EPSG:32601", statistics="count"
+    )
+
+    found = [(row["count"], row["status"]) for row in rows_of(tmp_path / "t.parquet")]
+    assert found == [(pytest.approx(48, rel=5e-3), "ok"), (None, "outside")]
+
+
 def test_a_turned_grid(tmp_path: Path) -> None:
     """Shares are those of the polygon in the image's own pixels."""
     turned = (

@@ -346,13 +346,13 @@ class ZonePlaces:
 
         def move(some: Objects, _: slice) -> Objects:
             """Return some shapes in the CRS of the image."""
-            _bend_edges(some, project, size, earth)
+            is_torn = _bend_edges(some, project, size, earth)
             moved: Objects = shapely.transform(some, project)
             if earth:
                 cut_at_ends(moved, earth, poles)
             with np.errstate(invalid="ignore"):
                 beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
-            moved[beyond] = None  # the CRS does not have all of it
+            moved[beyond | is_torn] = None  # the CRS does not have all of it in one piece
             broken = ~shapely.is_valid(moved) & ~shapely.is_missing(moved)
             for index in np.flatnonzero(broken):
                 moved[index] = union_of([shapely.make_valid(moved[index])])
@@ -361,20 +361,28 @@ class ZonePlaces:
         return shapes.map_blocks(move)
 
 
-def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> None:
-    """Add points on long edges, in place, so that each stays as straight as it was."""
+def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> Mask:
+    """Add points on long edges, in place, so that each stays as straight as it was.
+
+    Returns:
+        Which shapes have an edge that begins at one end of the map and stops at another.
+    """
     import shapely  # noqa: PLC0415 # as above
 
     which, least = np.arange(len(shapes)), shapely.length(shapes) / _MOST_POINTS
+    is_torn = np.zeros(len(shapes), np.bool_)
     while len(which):
-        lengths, longest = _edge_lengths(shapes[which], project, pixel, earth)
-        is_long = np.isfinite(lengths) & (longest > least)
+        lengths, longest, jumps = _edge_lengths(shapes[which], project, pixel, earth)
+        is_bent = np.isfinite(lengths)
+        is_long = is_bent & (longest > least)
+        is_torn[which[is_bent & jumps & ~is_long]] = True
         which, least = which[is_long], least[is_long]
         shapes[which] = shapely.segmentize(shapes[which], np.maximum(lengths[is_long], least))
+    return is_torn
 
 
-def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> tuple[Floats, Floats]:
-    """Return the longest edge that each shape may have, and the longest that it has.
+def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> tuple[Floats, Floats, Mask]:
+    """Return the longest edge that each shape may have, the longest that it has, and whether one jumps.
 
     The first is infinite where the edges are short enough. With the width of the Earth, an edge may go on at
     the other end of the map, and none goes more than half around it.
@@ -386,7 +394,7 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> 
     rings, of_ring = shapely.get_rings(parts, return_index=True)
     at, index = shapely.get_coordinates(rings, return_index=True)
     if not len(at):
-        return lengths, longest
+        return lengths, longest, longest > 0
     same = index[1:] == index[:-1]
     of = of_part[of_ring[index[1:][same]]]
     ends = project(at)
@@ -395,15 +403,21 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> 
         halves = np.stack([middles - ends[:-1][same], ends[1:][same] - middles])
         if earth:
             halves[:, :, 0] -= np.round(halves[:, :, 0] / earth) * earth  # the short way round
-        is_wide = np.abs(halves[:, :, 0].sum(axis=0)) > earth / 2
+        across, up = halves.sum(axis=0).T
+        is_wide = np.abs(across) > earth / 2
         off = np.hypot(*((halves[1] - halves[0]) / 2).T)
-    worst = np.zeros(len(shapes))
+        is_jump = (
+            (earth == 0) & (off > np.hypot(across, up) / 4) & np.isfinite(off)
+        )  # the middle is at an end
+        is_jump &= np.abs(across) > _CHORD * pixel  # not along a meridian to a pole, as in Mercator
+    worst, jumps = np.zeros(len(shapes)), np.zeros(len(shapes), np.bool_)
+    jumps[of[is_jump]] = True
     np.maximum.at(worst, of, np.where(np.isfinite(off), off, 0))
     np.maximum.at(longest, of, np.hypot(*(at[1:] - at[:-1])[same].T))
     pieces = np.ceil(np.sqrt(worst / (_CHORD * pixel)))
     if earth:
         np.maximum.at(pieces, of[is_wide], _LEAST_ACROSS)
-    return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf), longest
+    return np.where(pieces > 1, longest / np.maximum(pieces, 1), np.inf), longest, jumps
 
 
 def _to_pixels(at: Floats, transform: Transform) -> Floats:
