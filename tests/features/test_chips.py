@@ -16,7 +16,7 @@ from rasterio.warp import transform
 from rasterio.windows import Window
 from scipy.ndimage import binary_dilation
 
-from pixel_gather import Gathered, Settings, gather, make_plan, open_cube, replay, verify, view
+from pixel_gather import Gathered, Settings, drill, gather, make_plan, open_cube, replay, verify, view
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.features.export.export import export
@@ -100,6 +100,24 @@ def three_images(folder: Path) -> dict[str, Path]:
         "2024-02-01": image(folder / "b.tif", seed=2, interleave="band"),
         "2024-03-01": image(folder / "c.tif", seed=3, east=1500),
     }
+
+
+@pytest.mark.parametrize("west", [-180, 0])
+def test_longitudes_go_around_the_earth(tmp_path: Path, west: int) -> None:
+    """Chips and a drilled point lie on an image of the whole Earth, wherever it begins to count."""
+    pixels = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
+    file = write_image(tmp_path / "earth.tif", pixels, west=west, north=90, size=1, crs="EPSG:4326")
+    lons = [-10.5, 349.5, 190.5, -169.5]
+    (tmp_path / "chips.csv").write_text("\n".join(["lon,lat", *(f"{lon},20.5" for lon in lons)]))
+    windows = {"table": str(tmp_path / "chips.csv"), "size": [3, 3]}
+
+    cube = raw(gather_undrawn({"sources": [str(file)], "windows": windows}, to=tmp_path / "cube"))
+    drilled = [drill([str(file)], point=(lon, 20.5))[0].values for lon in lons[::3]]
+
+    expected = {lon: pixels[68:71, (cols := int(np.floor(lon - west)) % 360) - 1 : cols + 2] for lon in lons}
+    for lon, chip in zip(cube.lon.values.tolist(), cube.band_1.values[:, 0], strict=True):
+        np.testing.assert_array_equal(chip, expected[lon])
+    assert drilled == [(expected[lon][1, 1],) for lon in lons[::3]]
 
 
 @pytest.mark.long

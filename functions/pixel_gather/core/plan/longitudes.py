@@ -3,10 +3,13 @@
 Pure except for the projector.
 """
 
+from copy import replace
 from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.model.source import Header
+from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.ports import Projector
 
@@ -33,6 +36,22 @@ def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
     with np.errstate(invalid="ignore"):
         turns = np.where(below, np.ceil((first - xs) / TURN), -np.ceil((xs - last) / TURN))
         return np.where((below | above) & np.isfinite(xs), xs + TURN * turns, xs)
+
+
+def turn_point(rule: WindowRule, header: Header, projector: Projector) -> WindowRule:
+    """Return a point's window where a source counts its longitude; other windows as they are.
+
+    Raises:
+        RequestError: PROJ finds no way to the source's CRS.
+    """
+    transform, crs = header.transform, header.crs
+    if rule.point is None or crs is None or transform is None or not transform.is_usable:
+        return rule
+    (x,), (y,) = projector.points(
+        [rule.point[0]], [rule.point[1]], source_crs=rule.crs or crs, target_crs=crs
+    )
+    turned = turn_longitudes(np.array([x]), Grid.of(header), projector)
+    return replace(rule, point=(float(turned[0]), y), crs=crs)
 
 
 def first_longitude(own: Grid, projector: Projector) -> float | None:

@@ -19,6 +19,7 @@ from pixel_gather.core.plan.common_grid import seen_on_grid, step_to, why_apart
 from pixel_gather.core.plan.cube_plan import APART, CubePlan, SourceSlot
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.locate_window import Grid, Placement, locate_like, locate_window
+from pixel_gather.core.plan.longitudes import turn_point
 from pixel_gather.core.plan.pass_through import check_passes
 from pixel_gather.core.plan.warped_grid import Warp, lay_warp, seen_on
 from pixel_gather.core.ports import OpenedSource, Projector
@@ -106,7 +107,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
             window = (
                 locate_like(plan.rule, seen, grid=slot.grid, window=slot.window, projector=self.projector)
                 if rule is None
-                else locate_window(rule, seen, projector=self.projector)
+                else locate_window(turn_point(rule, seen, self.projector), seen, projector=self.projector)
             )
             placement = Placement.on(Grid.of(seen), window)
             placed = self._placed[key] = _SourcePlace(

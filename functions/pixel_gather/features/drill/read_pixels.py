@@ -13,6 +13,7 @@ from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.locate_window import locate_window
+from pixel_gather.core.plan.longitudes import turn_point
 from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
 
 type Value = int | float | complex
@@ -81,7 +82,7 @@ async def _drill_one(
         if max(wanted) > header.n_bands:
             reason = f"it has {counted(header.n_bands, 'band')}, not {max(wanted)}"
             return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
-        window = locate_window(rule, header, projector=projector)
+        window = locate_window(turn_point(rule, header, projector), header, projector=projector)
         pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
         await opened.read_into([(pixel, window)], wanted, masked=False)
     except SourceError as error:
