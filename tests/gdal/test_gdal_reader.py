@@ -496,3 +496,28 @@ def test_opening_counts_once() -> None:
 
     assert cost.open_s > 0
     assert (cost.read_s, cost.decode_s) == (0, 0)
+
+
+def test_what_a_mask_has_hidden_stays_known_while_other_reads_go_on(tmp_path: Path) -> None:
+    """A read without a mask, which begins before somebody asks, does not make hidden pixels data."""
+    profile = {"width": 64, "height": 64, "count": 1, "dtype": "uint8"}
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open(tmp_path / "a.tif", "w", driver="GTiff", **profile) as target,
+    ):
+        target.write(np.full((1, 64, 64), 5, "uint8"))
+        target.write_mask(np.zeros((64, 64), "uint8"))
+    window = Window(col_off=0, row_off=0, width=64, height=64)
+    hidden, other = np.zeros((2, 1, 64, 64), "uint8")
+
+    async def run() -> bool:
+        objects = MemoryObjects({"s3://b/a.tif": (tmp_path / "a.tif").read_bytes()})
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            source = await reader.open_("s3://b/a.tif", overview=None, cost=Cost())
+            await source.read_into([(hidden, window)], [1], masked=True)
+            await source.read_into([(other, window)], [1], masked=False)
+            return source.hides_pixels
+
+    assert _run(run())
+    assert (hidden == 0).all()
+    assert (other == 5).all()

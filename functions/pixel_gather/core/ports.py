@@ -120,7 +120,7 @@ class LevelledSource(OpenedSource, Protocol):
 
     @property
     def hides_pixels(self) -> bool:
-        """Whether a mask may have hidden pixels in the last read. Such pixels need not hold nodata."""
+        """Whether a mask may have hidden pixels in a read. Such pixels need not hold nodata."""
 
     async def overviews(self) -> Sequence["LevelledSource"]:
         """Return each overview, as `OpenedSource.overviews`."""

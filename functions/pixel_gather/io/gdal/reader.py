@@ -134,7 +134,7 @@ class GdalSource:
 
     @property
     def hides_pixels(self) -> bool:
-        """Whether the last read came with a mask."""
+        """Whether a read came with a mask."""
         return self._session.had_mask
 
     async def overviews(self) -> tuple["GdalSource", ...]:
@@ -227,7 +227,7 @@ class _Session:
     """Overviews of the whole file, once it is open at full resolution."""
 
     had_mask: bool = False
-    """Whether the last read came with a mask."""
+    """Whether a read came with a mask. It stays true, as other reads go on at the same time."""
 
     async def open_(self) -> Header:
         """Have a child open the source. Return its header."""
@@ -265,7 +265,6 @@ class _Session:
     ) -> None:
         """Have a child read a part of the raster into an array of its shape."""
         masks: list[np.ndarray[Any, Any]] = []
-        self.had_mask = False
 
         async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
             if kind is Kind.DONE:
