@@ -65,6 +65,28 @@ def test_points_without_coordinates_meet_nothing() -> None:
     assert not filter_of(missing).meets((3, 3, 4, 4))
 
 
+@pytest.mark.parametrize("crs", ["EPSG:3413", "EPSG:3031"])
+@pytest.mark.parametrize(("west", "south"), [(-300, -300), (-10, -200), (10, -300), (150, 120)])
+def test_no_scene_at_a_pole_is_left_out(crs: str, west: float, south: float) -> None:
+    """Neither where the pole lies in a field, nor where an edge is nearer to it than all corners. In km."""
+    shape: Any = shapely.box(west * 1e3, south * 1e3, 300e3, 300e3)
+    field = Features(
+        ids=np.arange(1),
+        xs=np.array([0.0]),
+        ys=np.array([0.0]),
+        crs=crs,
+        geometries=Shapes.of_array(np.array([shape], object)),
+    )
+    found = filter_of(field)
+    xs, ys = (
+        each.ravel() * 1e3 for each in np.meshgrid(np.linspace(west, 300, 30), np.linspace(south, 300, 30))
+    )
+    lons, lats = RasterioProjector().point_arrays(xs, ys, source_crs=crs, target_crs="EPSG:4326")
+
+    assert all(found.meets((lon, lat, lon, lat)) for lon, lat in zip(lons, lats, strict=True))
+    assert not found.meets((0, -50, 10, 50))
+
+
 @pytest.mark.long
 @given(st.floats(300_000, 700_000), st.floats(100_000, 8_000_000), st.floats(10, 90_000))
 def test_no_scene_that_shows_a_field_is_left_out(x: float, y: float, side: float) -> None:

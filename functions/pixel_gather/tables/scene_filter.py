@@ -57,13 +57,22 @@ def _boxes(features: Features, projector: RasterioProjector) -> tuple[Floats, Fl
     else:
         west, south, east, north = features.geometries.bounds.T
     if features.crs != LONLAT:
-        corners = [
+        poles = projector.point_arrays(
+            np.zeros(2), np.array([-90.0, 90]), source_crs=LONLAT, target_crs=features.crs
+        )
+        # The places of a box that are nearest to the poles, and its corners, hold its extremes.
+        nearest = [(np.clip(x, west, east), np.clip(y, south, north)) for x, y in zip(*poles, strict=True)]
+        corners = [(xs, ys) for xs in (west, east) for ys in (south, north)]
+        found = [
             projector.point_arrays(xs, ys, source_crs=features.crs, target_crs=LONLAT)
-            for xs in (west, east)
-            for ys in (south, north)
+            for xs, ys in (*corners, *nearest)
         ]
-        xs, ys = np.stack([x for x, _ in corners]), np.stack([y for _, y in corners])
-        west, south, east, north = xs.min(axis=0), ys.min(axis=0), xs.max(axis=0), ys.max(axis=0)
+        has_pole = np.logical_or.reduce(
+            [(xs == x) & (ys == y) for (xs, ys), x, y in zip(nearest, *poles, strict=True)]
+        )
+        xs, ys = np.stack([x for x, _ in found]), np.stack([y for _, y in found])
+        west, east = np.where(has_pole, -180, xs.min(axis=0)), np.where(has_pole, 180, xs.max(axis=0))
+        south, north = ys.min(axis=0), ys.max(axis=0)
         with np.errstate(invalid="ignore"):  # where PROJ finds no place
             across, up = _SHARE * (east - west), _SHARE * (north - south)
         west, south, east, north = west - across, south - up, east + across, north + up
