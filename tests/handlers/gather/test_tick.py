@@ -17,7 +17,7 @@ from pixel_gather.core.schedule import Schedule
 from pixel_gather.io.aws.gather_document import status_document, summary_key
 from pixel_gather_cli.deployment.status_text import status_text
 from scenes.scenes import item
-from support.lambda_functions import Context, StateMachine, cold_start
+from support.lambda_functions import ENVIRONMENT, Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {
     "sources": {"stac": {"items": "s3://sources/items.json", "assets": ["B2"]}},
@@ -33,9 +33,12 @@ class FakeStepFunctions:
 
     started: dict[str, Any] = field(default_factory=dict)
     running: set[str] = field(default_factory=set)
+    machines: set[str] = field(default_factory=set)
+    """Which state machines have started something."""
 
-    def start_execution(self, *, name: str, input: str, **_: Any) -> dict[str, Any]:  # noqa: A002 # boto3's
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803 # boto3's
         """Start an execution."""
+        self.machines.add(stateMachineArn)
         if name in self.started:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists"}}, "StartExecution")
         self.started[name] = json.loads(input)
@@ -45,10 +48,10 @@ class FakeStepFunctions:
         """Describe an execution."""
         return self._line(executionArn.rpartition(":")[2])
 
-    def list_executions(self, *, statusFilter: str, **_: Any) -> dict[str, Any]:  # noqa: N803 # boto3's
+    def list_executions(self, *, statusFilter: str, maxResults: int, **_: Any) -> dict[str, Any]:  # noqa: N803 # boto3's
         """List those that run."""
         assert statusFilter == "RUNNING"
-        return {"executions": [self._line(name) for name in sorted(self.running)]}
+        return {"executions": [self._line(name) for name in sorted(self.running)[:maxResults]]}
 
     def _line(self, name: str) -> dict[str, Any]:
         return {"name": name, "status": "RUNNING", "startDate": datetime.now(UTC)}
@@ -207,7 +210,7 @@ def test_tick_leaves_a_gather_that_runs_alone(tick: ModuleType, states: FakeStep
 
     Nor does the same tick, if it comes twice.
     """
-    states.running = {"tick-daily-20260601T120000Z"}
+    states.running = {"bolzano-0123456789abcdef", "tick-daily-20260601T120000Z"}
     found = told(tick, "2026-06-02T12:00:00Z")
 
     assert found["execution"] is None
@@ -271,7 +274,7 @@ def test_ticks_of_a_table_start_executions_of_tables(
     ]
     assert all({**each, "sources": None} == {**_ZONES, "sources": None} for each in started)
     assert (third["execution"], "is running" in third["why"]) == (None, True)
-    assert tick.ticker.tables.state_machine_arn.endswith("-tables")
+    assert states.machines == {ENVIRONMENT["PIXEL_GATHER_TABLE_STATE_MACHINE_ARN"]}
 
 
 @pytest.mark.parametrize("content", ['{"last": ', "3", "{}"])

@@ -1,6 +1,7 @@
 """Bodies of rankings as anybody may send them: each is taken, or refused with words."""
 
 import json
+from copy import replace
 from typing import Any
 
 import pytest
@@ -104,6 +105,17 @@ def test_no_request_may_cost_more_than_the_deployment_allows(usd: float, most: f
 
     assert admit_ranking(body | {"by": "b1"}, _SETTINGS).limits.usd == most
     assert admit_table(body | {"points": "s3://sources/plots.csv"}, _SETTINGS).limits.usd == most
+
+
+def test_scenes_without_a_catalog_are_those_of_the_deployments_own() -> None:
+    """If it has one."""
+    own = "s3://sources/own.parquet"
+    body = {"scenes": {"bbox": [11, 46, 12, 47]}, "by": "red"}
+
+    catalog = admit_ranking(body, replace(_SETTINGS, catalog=own)).gather.sources.catalog
+
+    assert catalog is not None
+    assert catalog.file == own
 
 
 def test_body_without_options_has_the_defaults() -> None:

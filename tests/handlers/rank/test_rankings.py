@@ -259,6 +259,13 @@ def test_ranking_of_which_no_scene_can_be_read_says_so(service: Service) -> None
     assert [row["status"] for row in table["scenes"]] == ["missing", "missing"]
 
 
+def test_no_large_ranking_is_begun_that_may_take_no_longer_than_one_function(service: Service) -> None:
+    """It is refused at once."""
+    code, problem = service.ask({"sources": SCENES, "by": "b1", "limits": {"seconds": 1e-7}})
+
+    assert (code, problem["detail"].partition(":")[0]) == (422, "limits.seconds")
+
+
 def test_caller_who_does_not_wait_gets_a_large_ranking(service: Service) -> None:
     """However few scenes there are."""
     asked = event("POST", "/rankings", body=json.dumps({"sources": ["s3://sources/a.tif"], "by": "b1"}))

@@ -1,5 +1,6 @@
 """Small tables that the API answers at once: a series at one place, and one pixel of every file."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,7 @@ def test_one_pixel_of_every_file(
     assert [tuple(row["values"]) for row in found["rows"]] == [each.values for each in here]
     assert at_place == found
     assert (many_code, many["id"].partition("-")[0]) == (202, "points")
+    assert json.loads(service.machine.found[many["id"]]["input"])["raw"] is True
     assert (no_code, no_place["field"]) == (422, "pixel")
 
 
