@@ -1,16 +1,19 @@
 """Classes in other formats: colours and names, a majority and shares, and nothing that is a mean."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
 import rasterio
+import zarr
 from PIL import Image
 from rasterio.enums import ColorInterp
 
 from pixel_gather import PictureStyle, export
+from pixel_gather.core.model.status import Status
 from support.viewed_cubes import COVER, SIDE, cover, gathered_bgr, gathered_cover
 
 
@@ -81,3 +84,15 @@ def test_a_table_has_majority_and_shares_instead_of_means(place: str, suffix: st
         assert int(line["majority"]) == values[counts.argmax()]
         for value in (*COVER, 30):
             assert float(line[f"share_{value}"]) == pytest.approx((pixels == value).mean())
+
+
+def test_a_row_that_was_not_read_has_no_class(place: str, tmp_path: Path) -> None:
+    """Its pixels are only filled up."""
+    cube = shutil.copytree(place, tmp_path / "cube.zarr")
+    zarr.open_array(cube / "status", mode="r+")[1] = int(Status.MISSING)
+    (file,) = export(cube, to=tmp_path / "x.csv")
+
+    with file.open(newline="") as opened:
+        lines = list(csv.DictReader(opened))
+    assert [bool(line["majority"]) for line in lines] == [True, False, True]
+    assert lines[1]["share_10"] == ""

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 from jsonschema import Draft202012Validator
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
@@ -412,6 +413,19 @@ def test_status_of_a_gather_whose_cube_was_removed_says_so(s3: Any, monkeypatch:
     assert problem["detail"].startswith("the cube of abc was removed (s3://cubes/out/gone.zarr): to make")
 
 
+def test_status_of_a_gather_whose_cube_cannot_be_looked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only S3's word that nothing is there counts."""
+
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "403"}}, "HeadObject")
+
+    with cold_start(monkeypatch, "status") as module:
+        api = _api(module, SimpleNamespace(head_object=refuse))
+        api.executions.result = {"cube": "s3://cubes/out/a.zarr"}
+
+        assert api.ask("GET", "/gathers/abc")[0] == 200
+
+
 def test_parameters_that_a_route_does_not_have_are_refused(status: Api) -> None:
     """By the table of routes, so a misspelt parameter is not ignored."""
     code, problem = status.ask("GET", "/gathers", query={"limit": "7", "stat": "failed"})
@@ -421,6 +435,7 @@ def test_parameters_that_a_route_does_not_have_are_refused(status: Api) -> None:
     assert "it takes limit, state, token" in problem["detail"]
     assert none["detail"] == "dry: there is no such parameter; it takes none"
     assert status.executions.calls == []
+    assert status.ask("GET", "/gathers", query={"X-Amz-Date": "20261129T000000Z"})[0] == 200
 
 
 BEHIND_A_DOMAIN: dict[tuple[str, str], tuple[Any, ...]] = {
