@@ -195,6 +195,28 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
 
 
 @pytest.mark.long
+def test_a_band_that_was_not_read_has_no_say_in_the_place_of_a_geotiff(tmp_path: Path) -> None:
+    """The file lies where the band lies that was read. If it is the only one, its name has no row."""
+    lines = [
+        "href,scene,band",
+        f"{_tiff(tmp_path / 'r.tif')},s,red",
+        f"{tmp_path / 'gone.tif'},s,nir",
+        f"{tmp_path / 'gone.tif'},t,red",
+        f"{_tiff(tmp_path / 'n.tif', x=0)},t,nir",
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    place = tmp_path / "cube.zarr"
+    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+
+    lefts = []
+    for path in export(place, to=tmp_path / "x.tif"):
+        with rasterio.open(path) as file:
+            lefts.append(file.transform.c)
+    assert sorted(lefts) == [0, 600_000]
+    assert export(place, to=tmp_path / "x.tif", measurements=["nir"]) == [tmp_path / "x.tif"]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "said"),
     [
