@@ -406,9 +406,8 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> 
         across, up = halves.sum(axis=0).T
         is_wide = np.abs(across) > earth / 2
         off = np.hypot(*((halves[1] - halves[0]) / 2).T)
-        is_jump = (
-            (earth == 0) & (off > np.hypot(across, up) / 4) & np.isfinite(off)
-        )  # the middle is at an end
+        # The middle of an edge that jumps is near one of its ends.
+        is_jump = (earth == 0) & np.isfinite(off) & (off > np.hypot(across, up) / 4)
         is_jump &= np.abs(across) > _CHORD * pixel  # not along a meridian to a pole, as in Mercator
     worst, jumps = np.zeros(len(shapes)), np.zeros(len(shapes), np.bool_)
     jumps[of[is_jump]] = True
