@@ -63,7 +63,7 @@ FAULTS: Final = (
         "test_a_killed_run_goes_on_and_ends_with_the_same_pixels",
     ),
     _fault(
-        "a table of this machine is killed at any change of a file; images are replaced, and it is removed",
+        "a command is killed at any change of a local table; images are replaced; the table is removed",
         "the next command goes on; what was read before a removal does not come back",
         "faults/test_killed_tables.py",
         "test_a_killed_table_holds_what_was_there_since_it_was_removed",
