@@ -52,7 +52,7 @@ _MOST_CHILDREN: Final = 10_000
 """A Distributed Map runs no more children at the same time."""
 
 LEAST_CONCURRENCY: Final = 4
-"""Functions that an account has to run at one time."""
+"""How many functions an account must be able to run at the same time."""
 
 _UNRESERVED: Final = 100
 """Concurrency that Lambda does not let an account reserve."""

@@ -77,9 +77,9 @@ def naming_options[Command: Callable[..., Any]](command: Command) -> Command:
 
 
 def with_option(refusal: str) -> str:
-    """Return what a deployment says of a refusal; a limit at its start is followed by its option.
+    """Return a refusal of a deployment. If it begins with a limit, the limit's option is added.
 
-    Nobody knows here who has set the limit: an option, a REQUEST file, or the deployment.
+    The limit may come from an option, a REQUEST file or the deployment. This is not known here.
     """
     limit, colon, said = refusal.partition(":")
     return f"{limit} ({_show_limit(limit)}){colon}{said}" if limit in _LIMITS else refusal

@@ -546,9 +546,8 @@ def in_home[Text: str | None](place: Text) -> Text:
 def check_folders(**files: str | None) -> None:
     """Refuse a file that is to be written where no folder is, or where a folder of its name is.
 
-    A Parquet file has no name of another kind.
-
-    The files come by the names of their options.
+    A Parquet file with the suffix of another kind of file is refused, too. The files come by the names of
+    their options.
 
     Raises:
         RequestError: It names the option.
@@ -685,7 +684,10 @@ def _no_request(said: str, file: str) -> RequestError:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return YAML's safe loader, changed to read what JSON does, and to refuse a key that is given twice."""
+    """Return YAML's safe loader, changed: it reads numbers as JSON does, and dates as texts.
+
+    It refuses a key that is no text, or that is given twice.
+    """
 
     class NoKeyTwice(yaml.SafeLoader):  # type: ignore[misc] # the module comes as an argument
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # YAML's own

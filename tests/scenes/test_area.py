@@ -344,7 +344,7 @@ def test_geojson_of_several_features_is_one_area() -> None:
         ({"type": "FeatureCollection", "features": []}, "no feature"),
         (
             {"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]},
-            "this geometry cannot be used: a ring of a polygon is not closed, or has no three corners",
+            "this geometry cannot be used: a ring of a polygon is not closed, or has fewer than three",
         ),
         ({"type": "MultiPoint", "coordinates": [[0, 0]] * 100_001}, "simplify"),
     ],

@@ -48,7 +48,9 @@ _WKB = shapely.to_wkb(shapely.Point(11.5, 46.25))
 _OPEN_RING = struct.pack("<BIII8d", 1, 3, 1, 4, 0, 0, 1, 0, 1, 1, 0, 1)
 """WKB of a polygon whose ring is not closed."""
 
-_RING = "its geometry cannot be used: a ring of a polygon is not closed, or has no three corners: write"
+_RING = (
+    "its geometry cannot be used: a ring of a polygon is not closed, or has fewer than three corners: write"
+)
 
 
 def _geojson_ring(ring: list[list[int]]) -> bytes:

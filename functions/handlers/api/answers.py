@@ -39,16 +39,16 @@ class Problem(TypedDict, total=False):
     status: int
     detail: Required[str]
     field: str
-    """What is wrong in the request, or the limit that it is over."""
+    """The field of the request that is wrong, or the limit that the request is over."""
 
     reason: str
-    """What is wrong with that field alone, without its name."""
+    """What is wrong with that field. The text does not begin with the name of the field."""
 
     is_missing: bool
-    """Whether nothing was given for that field, and something is needed."""
+    """Whether nothing was given for that field, although something is needed."""
 
     also_wrong: dict[str, str]
-    """What is wrong with other fields, by their names; an empty text where that is not said."""
+    """Other wrong fields, by name, and what is wrong with each. The text is empty where that is not known."""
 
 
 class Failure(TypedDict):

@@ -42,12 +42,12 @@ class Resolver(APIGatewayRestResolver):
 
     @property
     def address(self) -> str:
-        """The API's base address, as `api_address` answers for the request at hand."""
+        """The API's base address for the present request, as from `api_address`."""
         return api_address(self.current_event.raw_event)
 
     @property
     def given(self) -> dict[str, str]:
-        """The parameters of the request's address, without empty ones."""
+        """The query parameters of the present request, by name, without empty ones."""
         given = self.current_event.query_string_parameters or {}
         return {name: value for name, value in given.items() if value}
 
@@ -108,7 +108,7 @@ def answer_json(
     media_type: str = JSON,
     headers: Mapping[str, str] | None = None,
 ) -> Response[str]:
-    """Answer JSON with an ETag."""
+    """Answer a body as JSON, with status 200 and an ETag. ``headers`` are added."""
     text = json.dumps(body, separators=(",", ":"))
     return Response(HTTPStatus.OK, media_type, text, headers={"ETag": etag, **(headers or {})})
 

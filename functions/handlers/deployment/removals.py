@@ -1,7 +1,8 @@
-"""How often a table was removed: what was read before a removal must not come back.
+"""Counts how often a table was removed: what was read before a removal must not come back.
 
-Nobody tells a deployment that a table was removed. So each table that is made leaves a note, which stays. A
-table that has a note and is not there was removed. The result of a table that is made again says how often.
+Nobody tells a deployment that a table was removed. So each table that is made leaves a note, and the note
+stays. If a table has a note and is not there, it was removed. If it is there, its result says how often it
+was removed before.
 """
 
 from collections.abc import Mapping
@@ -14,19 +15,23 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.tables.map_tasks import RoundState, keep_result
 
 _MADE: Final = "made/"
-"""Folder of the notes. Their names count the removals before the table was made."""
+"""Folder of the notes. The name of each is the number of removals before the table was made."""
 
 
 class _Result(Struct, frozen=True):
-    """What is wanted of a result."""
+    """The field of a table's result that is read here."""
 
     removals: int = 0
-    """Tables of older versions of this program lack it."""
+    """How often the table was removed before. Tables of older versions of this program lack it."""
 
 
 async def count_removals(deployment: Deployment, table: str) -> int:
-    """Return how often a table was removed so far."""
-    # The notes come first. If the table is made in between, its result counts.
+    """Return how often a table was removed so far.
+
+    Raises:
+        StoreError: The table's result is damaged.
+    """
+    # The notes are read first. If the table is made before its result is read, the result counts.
     notes = await deployment.table_files(table).list_(_MADE)
     found = await deployment.find_result(table, type=_Result)
     if found is not None:
@@ -38,7 +43,7 @@ async def check_not_removed(deployment: Deployment, table: str, state: RoundStat
     """Raise an error if a table was removed since an attempt at it was begun.
 
     Raises:
-        StoreError: It was. What the attempt has read may be older than that.
+        StoreError: The table was removed. What the attempt has read may be older than the removal.
     """
     if await count_removals(deployment, table) != state.removals:
         raise StoreError("the table was removed since this job was begun: send the request again")
@@ -47,6 +52,13 @@ async def check_not_removed(deployment: Deployment, table: str, state: RoundStat
 async def note_result(
     deployment: Deployment, name: str, state: RoundState, result: Mapping[str, Any]
 ) -> None:
-    """Note that the table of a job was made, and the job's result."""
+    """Note that the table of a job was made. Note the job's result, too.
+
+    Args:
+        deployment: Where the table is.
+        name: The name of the job. It differs from that of the table if the job appends.
+        state: Of the job's attempt.
+        result: The result of the table.
+    """
     await deployment.table_files(result["name"]).put(f"{_MADE}{result.get('removals', 0)}", b"")
     await keep_result(state, deployment.table_files(name), result)

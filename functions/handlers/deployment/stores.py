@@ -121,7 +121,7 @@ class Deployment:
         return ObjectControlStore(self._control, f"tables/{name}/", may_list=may_list)
 
     async def find_result[Result](self, name: str, *, type: type[Result]) -> tuple[Result, str] | None:  # noqa: A002
-        """Return what is wanted of a table's result, and its entity tag; None if there is no such table.
+        """Return a table's result as ``type``, and its entity tag; None if there is no such table.
 
         Raises:
             StoreError: The result is damaged.

@@ -1,4 +1,4 @@
-"""``GET /area`` answers links of images in an area, and ``GET /scenes`` a few fields of each scene."""
+"""Answers ``GET /area`` with links of images in an area, ``GET /scenes`` with a few fields of each scene."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final

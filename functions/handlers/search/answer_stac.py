@@ -1,4 +1,4 @@
-"""The STAC API: so pystac-client, QGIS and odc-stac can use a deployment as their catalog."""
+"""Answers as a STAC API. Clients such as pystac-client, QGIS and odc-stac can search the catalog by it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -31,21 +31,21 @@ _NO_ETAG: Final = '"none"'
 
 
 class _Service(Struct, frozen=True):
-    """The routes' common part: the request at hand, and the catalog that answers it."""
+    """What all routes use: the app that has the present request, and the catalog."""
 
     app: Resolver
     catalog: OpenCatalog
 
     def items(self, query: SceneQuery, *, most: int) -> FoundScenes:
-        """Return scenes as STAC items."""
+        """Return the scenes of a query as STAC items, ``most`` of them or fewer."""
         root = self.app.address
         return self.catalog.search(query, most=most, take=lambda item: item_document(root, item))
 
     def page(self, asked: Mapping[str, Any], *, method: str, path: str, **more: Any) -> Response[str]:
         """Answer one page of a STAC search.
 
-        ``asked`` are the parameters or the body, which the link to the next page repeats; ``more`` is what
-        the path says.
+        ``asked`` are the parameters or the body of the request. The link to the next page repeats them.
+        ``more`` are the parameters that the path says.
         """
         found = self.items(item_search_query({**asked, **more}), most=parse_limit(asked))
         page = item_page(

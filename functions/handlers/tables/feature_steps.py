@@ -272,7 +272,8 @@ class FeatureSteps(Struct, frozen=True):
         """Put the lines among those of the table, as it is now, and commit its next version.
 
         Raises:
-            RequestError: The table is there by now, and is one of other features or other values.
+            RequestError: Another job has made the table meanwhile, of other features or other values.
+            StoreError: The table was removed since this attempt was begun.
         """
         tables = CommittedTables(self.deployment)
         table = state.append_to or name

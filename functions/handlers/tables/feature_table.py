@@ -48,16 +48,17 @@ WORK_KEY: Final = "work.json"
 
 
 class TableWork(Struct, frozen=True, kw_only=True):
-    """What the workers of a table do, beside the features: a file among its control files."""
+    """What the workers of a table need beside the features. It is a file among the table's control files."""
 
     request: Any
     bands: tuple[str, ...]
-    """Of the list."""
+    """Names of the bands of the list."""
 
     of_bands: tuple[str, ...]
-    """Names of the values, where the request leaves them to the images."""
+    """Names of the values, if the request leaves them to the images."""
 
     sign: str
+    """How links are signed, as in the request's ``sources.sign``."""
 
 
 class FeatureTable(Struct, frozen=True, kw_only=True):

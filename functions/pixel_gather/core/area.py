@@ -119,7 +119,10 @@ def wrap_longitude(longitude: float) -> float:
 
 
 def sides_of(box: Box, *, first: float = -180.0) -> tuple[Box, ...]:
-    """Return a box as parts within the turn that begins at a longitude: mostly one, or one for each side."""
+    """Return a box as parts between the longitude ``first`` and 360 degrees east of it.
+
+    There is one part, or two if the box crosses ``first``.
+    """
     west, south, east, north = unwrap_box(box)
     turns = 0 if first <= west and east <= first + 360 else (west - first) // 360
     west, east, last = west - 360 * turns, east - 360 * turns, first + 360
@@ -133,7 +136,10 @@ def sides_of(box: Box, *, first: float = -180.0) -> tuple[Box, ...]:
 def sides_of_shape(
     shape: "BaseGeometry", *, first: float = -180.0, turn: float = 360.0
 ) -> tuple["BaseGeometry", ...]:
-    """Return an unwrapped shape as parts within the turn that begins at a longitude, as `sides_of`."""
+    """Return an unwrapped shape as parts between the x ``first`` and ``turn`` east of it, as `sides_of`.
+
+    ``turn`` is the way around the Earth, in the unit of x. Parts without an area are left out.
+    """
     import shapely  # noqa: PLC0415 # a search by box needs none of it
     from shapely.affinity import translate  # noqa: PLC0415 # as above
 
@@ -177,7 +183,7 @@ class Area(Struct, frozen=True, dict=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever has drawn the shape should know."""
+        """Remarks for the user who has drawn the shape."""
         return () if self.geometry is None else notes_of_wide([self.geometry])
 
     @classmethod
@@ -238,7 +244,8 @@ class Area(Struct, frozen=True, dict=True):
 def notes_of_wide(shapes: Iterable["BaseGeometry"]) -> tuple[str, ...]:
     """Return a note if unwrapped shapes have polygons that go more than half around the Earth.
 
-    They may be meant to go the other way. All around, as a polar cap does, there is no other way.
+    The user may have meant the other way around. A polygon that goes all around, such as a polar cap, has no
+    other way.
     """
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above
@@ -257,10 +264,10 @@ def notes_of_wide(shapes: Iterable["BaseGeometry"]) -> tuple[str, ...]:
 
 
 def shape_error(error: Exception) -> str:
-    """Return what is wrong with a geometry that shapely refuses: of rings, what to do."""
+    """Return why shapely refuses a geometry. If a ring is wrong, the text says what to do."""
     if "linearring" in str(error).lower():
         return (
-            "a ring of a polygon is not closed, or has no three corners: write at least three corners, and "
+            "a ring of a polygon is not closed, or has fewer than three corners: write at least three, and "
             "the first one again at the end"
         )
     return str(error).partition("\n")[0][:200]

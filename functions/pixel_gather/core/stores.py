@@ -411,10 +411,10 @@ def unpack[T](content: bytes, type_: type[T], *, key: str) -> T:
 
 
 def decode_json[T](content: bytes, type_: type[T], *, key: str) -> T:
-    """Return what a control file of JSON holds, also if it is a request with texts that are no Unicode.
+    """Return what a control file of JSON holds. A request in it may have texts that are no valid Unicode.
 
     Raises:
-        StoreError: It is damaged.
+        StoreError: The file is damaged.
     """
     try:
         return msgspec.convert(json.loads(content), type_)

@@ -90,7 +90,8 @@ async def finish_gather(
         stores: Where the cube is, and the control files of this plan.
         max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. They are given up: their rows
             get the status lost, and new ones hold no pixels.
-        may_write: Raises an error if nothing may be written. Asked while the finish looks what is there.
+        may_write: Raises an error if nothing may be written. It is called while the finish looks at
+            what is there.
 
     Returns:
         The report of the whole cube. If this plan is committed already, the report that the cube contains.

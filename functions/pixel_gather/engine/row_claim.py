@@ -87,7 +87,7 @@ class RowClaim(Claim, frozen=True, kw_only=True):
         """Return the claim that a version's file holds.
 
         Raises:
-            StoreError: It is damaged.
+            StoreError: The file is damaged.
         """
         return decode_json(content, cls, key=claim_key(version))
 

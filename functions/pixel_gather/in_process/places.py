@@ -59,7 +59,11 @@ def check_place(to: str | os.PathLike[str], *, field: str = "to", is_read: bool 
 
 
 def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
-    """Return the href of a Parquet file that is written; see `check_parquet_name`. It is no folder."""
+    """Return the href of a Parquet file that is to be written.
+
+    Raises:
+        RequestError: The place is a folder, or its name is refused by `check_parquet_name`.
+    """
     place = check_place(to)
     check_parquet_name(place, what=what, field="to")
     if Path(show_place(place)).is_dir():
@@ -68,10 +72,10 @@ def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
 
 
 def check_parquet_name(file: str, *, what: str, field: str) -> None:
-    """Refuse a name for a Parquet file that says that it is of another kind.
+    """Refuse a name for a Parquet file that has the suffix of another kind of file.
 
     Raises:
-        RequestError: It says what is written, and a name for it.
+        RequestError: The name is refused. The message says what is written, and a name for it.
     """
     name = PurePosixPath(file)
     if name.suffix.lower() in _OTHER_SUFFIXES:
@@ -123,6 +127,10 @@ def check_new_place(to: str | os.PathLike[str]) -> str:
     """Return the href of a folder where a cube is written. A cube's own folder is no place for a new one.
 
     In a bucket, `refuse_within_cube_of_bucket` looks at the folders above.
+
+    Raises:
+        RequestError: The place cannot be used, or it lies in a cube.
+        StoreError: The place is a file.
     """
     href = check_place(to)
     place = show_place(href)
@@ -151,7 +159,7 @@ def refuse_within_cube(place: Path, *, field: str, instead: str = "name the cube
 async def refuse_within_cube_of_bucket(href: str, stores: StoreSettings) -> None:
     """Refuse a new cube inside another one in a bucket. A local place is not looked at.
 
-    It takes a GET for each folder above, all at one time. A folder that cannot be read is no cube.
+    Each folder above takes a GET, all at the same time. A folder that cannot be read counts as no cube.
 
     Raises:
         RequestError: The place lies inside a cube.

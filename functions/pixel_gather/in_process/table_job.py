@@ -204,7 +204,10 @@ class TableJob(Struct, frozen=True, kw_only=True):
         return replace(made, seconds=asyncio.get_running_loop().time() - started)
 
     def _open_parts(self, to: Path) -> PartFolder:
-        """Open what an earlier run has computed. What was read before a table was removed is left out."""
+        """Open what an earlier run has computed.
+
+        While a table is there, parts have another digest. If it is removed then, these parts are not used.
+        """
         digest = f"{self.digest} again" if to.exists() else self.digest
         with errors_of_writing(to):
             return PartFolder.open_(to.with_name(f"{to.name}.parts"), digest=digest)

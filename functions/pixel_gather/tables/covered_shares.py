@@ -24,12 +24,20 @@ _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 def covered_shares(
     wkb: bytes, *, box: tuple[float, float, float, float], width: int, height: int
 ) -> Fractions:
-    """Return the share of each cell that a polygon covers, (y, x), the first row at the top.
+    """Return the share of each cell that a polygon covers, from 0 to 1.
 
-    The polygon, or multipolygon, is valid. The box is west, south, east and north.
+    Args:
+        wkb: A valid polygon or multipolygon.
+        box: West, south, east and north of all cells, in the CRS of the polygon.
+        width: Columns of cells.
+        height: Rows of cells.
+
+    Returns:
+        Shape (height, width), the first row at the top.
 
     Raises:
-        ValueError: GEOS cannot compute it.
+        RequestError: The GEOS of shapely is older than 3.14.
+        ValueError: GEOS cannot compute the shares.
     """
     geos, handle = _geos(), _handle()
     fractions = np.zeros((height, width), np.float32)  # GEOS leaves cells that the polygon does not touch

@@ -110,7 +110,7 @@ class FeatureState:
     """Whether that table was there."""
 
     removals: int = 0
-    """How often the table had been removed when it was begun."""
+    """How often the table had been removed when this attempt was begun."""
 
     tries: dict[int, int] = field(default_factory=dict)
     """How often an image was read before, if it was, by its number."""

@@ -59,7 +59,7 @@ class _Noted(Struct, frozen=True, kw_only=True):
     """The result of a table that was written."""
 
     started_at: float
-    """Of the attempt that wrote it."""
+    """When the attempt was begun that wrote it, in seconds since 1970-01-01 UTC."""
 
     result: dict[str, Any]
 
@@ -130,11 +130,17 @@ class RoundState(Protocol):
     """When the table was begun, in seconds since 1970-01-01 UTC."""
 
     removals: int
-    """How often the table had been removed by then."""
+    """How often the table had been removed when it was begun."""
 
 
 def goes_on(state: RoundState, *, now_s: float, removals: int) -> bool:
-    """Return whether an attempt is continued. It is begun anew if it is too old, or the table was removed."""
+    """Return whether an attempt is continued. If it is too old, or the table was removed, a new one is begun.
+
+    Args:
+        state: Of the attempt.
+        now_s: Seconds since 1970-01-01 UTC.
+        removals: How often the table was removed until now.
+    """
     return now_s - state.started_at < _LONGEST_ATTEMPT_S and state.removals == removals
 
 
@@ -191,7 +197,8 @@ def unpack_scenes[T](content: bytes, type_: type[T], number: int) -> T:
     """Return the scenes of a task of a round.
 
     Raises:
-        StoreError: They are damaged. It names the round's state: without it, both files are written again.
+        StoreError: The scenes are damaged. The message names the file of the round's state to be removed. If
+            it is removed, a new call writes both files again.
     """
     return unpack(content, type_, key=state_key(number))
 

@@ -74,7 +74,11 @@ def open_table(
 
 
 def _as_ids(ids: Sequence[object], kind: Any) -> Any:
-    """Return ids as an Arrow array of the type that they have in the table."""
+    """Return ids as an Arrow array of the type that they have in the table.
+
+    Raises:
+        RequestError: An id is not of this type.
+    """
     import pyarrow as pa  # noqa: PLC0415 # seldom installed
 
     values = list(ids)

@@ -226,7 +226,7 @@ class PartFolder:
         self.records[record.number] = record
 
     def lines(self, number: int) -> Lines:
-        """Return the lines of an image, mapped into memory. It has some.
+        """Return the lines of an image that has some, mapped into memory.
 
         Raises:
             StoreError: Their file is missing or damaged.
@@ -234,7 +234,7 @@ class PartFolder:
         return _load(self._part(number))
 
     def pieces(self, number: int) -> Lines:
-        """Return the pieces of an image, mapped into memory. It has some.
+        """Return the pieces of an image that has some, mapped into memory.
 
         Raises:
             StoreError: Their file is missing or damaged.
@@ -242,15 +242,15 @@ class PartFolder:
         return _load(self._pieces(number))
 
     def end(self) -> None:
-        """Note that nobody goes on with the folder: its job is done, or its removal has begun.
+        """Make sure that no later run goes on with the folder: its job is done, or it is about to be removed.
 
         Raises:
-            OSError: That cannot be noted.
+            OSError: The file that names the job cannot be removed.
         """
         (self.path / _JOB).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the folder. If the process is killed meanwhile, nobody goes on with what is left."""
+        """Remove the folder. If the process is killed meanwhile, no later run goes on with what is left."""
         with suppress(OSError):
             self.end()
         shutil.rmtree(self.path, ignore_errors=True)

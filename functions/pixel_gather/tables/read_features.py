@@ -247,7 +247,7 @@ def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, 
 
 
 def _parsed(read: Callable[..., Any], blocks: Iterable[Sequence[Any]], *, name: str) -> Iterator[Objects]:
-    """Yield the shapes of texts or bytes, as many at a time as they come. None stays None.
+    """Yield the shapes of blocks of texts or bytes, one array for each block. None stays None.
 
     Raises:
         RequestError: It names the first row whose shape ``read`` refuses.
@@ -275,7 +275,12 @@ def _xy_of_shapes(shapes: Shapes) -> tuple[Floats, Floats, Shapes | None]:
 
 
 def _place_wide_shapes(shapes: Shapes, xs: Floats) -> tuple[str, ...]:
-    """Put the middles of shapes across 180 degrees there, in place. Return what is to know of wide ones."""
+    """Correct the middles of shapes that cross 180 degrees, in place. Return remarks about wide polygons.
+
+    Args:
+        shapes: In longitude and latitude.
+        xs: Longitudes of the middles of their boxes, shape (n,).
+    """
     west, _, east, _ = shapes.bounds.T
     unwrapped = []
     for at in np.flatnonzero(east - west > 180).tolist():  # noqa: PLR2004 # half a turn
@@ -355,7 +360,7 @@ def _normal_crs(crs: str | None) -> str:
 
 @contextmanager
 def _refusing(name: str, says: str) -> Iterator[None]:
-    """Turn what a library of formats or shapes raises into an error of the request."""
+    """Turn an error of a library that reads formats or shapes into an error of the request."""
     try:
         yield
     except RequestError:

@@ -168,7 +168,7 @@ def rasterise(
 
 
 def union_of(shapes: Sequence["BaseGeometry"]) -> "BaseGeometry":
-    """Return the polygons of some shapes as one shape: what has no area is dropped."""
+    """Return the polygons of some shapes as one shape. Points and lines are dropped; it may be empty."""
     import shapely  # noqa: PLC0415 # as above
 
     parts = shapely.get_parts(shapely.get_parts(shapes))

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def turn_shapes(shapes: Shapes, grid: Grid, projector: Projector) -> Shapes:
-    """Return shapes in the CRS of a grid with the longitudes that the grid counts, such as 0 to 360."""
+    """Return shapes with the longitudes that a grid counts, such as 0 to 360.
+
+    They are in the CRS of the grid. If this CRS has no longitudes, they stay as they are.
+    """
     image_west, image_east = ends_of(grid)
     west, _, east, _ = shapes.bounds.T
     with np.errstate(invalid="ignore"):
@@ -33,9 +36,9 @@ def turn_shapes(shapes: Shapes, grid: Grid, projector: Projector) -> Shapes:
 
 
 def width_of_earth(crs: str, projector: Projector) -> float:
-    """Return how far apart 180 degrees west and east are, in units of a CRS.
+    """Return the distance in x from 180 degrees west to 180 degrees east, in the unit of a CRS.
 
-    0 if they are not, as in UTM, or not equally far at all latitudes.
+    It is 0 if both lie at the same place, as in UTM, or if the distance is not equal at all latitudes.
     """
     xs, _ = projector.point_arrays(
         np.array([-180.0, 180, -180, 180]), np.array([0.0, 0, 60, 60]), source_crs=LONLAT, target_crs=crs
@@ -46,12 +49,12 @@ def width_of_earth(crs: str, projector: Projector) -> float:
 
 
 def cut_at_ends(shapes: Objects, earth: float, poles: Floats) -> None:
-    """Cut the shapes whose rings go on at the other end of the map, or around a pole, in place.
+    """Cut the shapes whose rings cross an end of the map, or go around a pole, in place.
 
     Args:
-        shapes: On the map. Each edge goes the short way round the Earth.
-        earth: As from `width_of_earth`. The middle of the map is 0.
-        poles: y of the South Pole and of the North Pole.
+        shapes: In the CRS of the map. Each edge goes the short way round the Earth.
+        earth: Width of the map, as from `width_of_earth`. The middle of the map is at x = 0.
+        poles: y of the South Pole and of the North Pole, shape (2,).
     """
     import shapely  # noqa: PLC0415 # zones alone need it
 
@@ -68,7 +71,7 @@ def cut_at_ends(shapes: Objects, earth: float, poles: Floats) -> None:
 
 
 def _lay_ring(at: Floats, earth: float, poles: Floats) -> "BaseGeometry":
-    """Return the area within a ring, on the map."""
+    """Return the area within a ring, cut at the ends of the map. ``at`` has the shape (point, 2)."""
     import shapely  # noqa: PLC0415 # as above
 
     xs, ys = np.unwrap(at[:, 0], period=earth), at[:, 1]

@@ -105,7 +105,7 @@ def write_table(
         images = _images_table(records, receipt)
         _write(images.schema, iter(images.to_batches()), staged_path(of_images))
         # Once the table is there, somebody may remove it, to have all images read again. Then the parts must
-        # not come back. If the process is killed right here, the images are read again.
+        # not be used again. If the process is killed right after this, all images are read again, too.
         parts.end()
         staged_path(of_images).replace(of_images)
         is_committed = True
@@ -575,7 +575,7 @@ def _write(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> No
 
 
 def _keep_error(batches: Iterator["RecordBatch"], damaged: list[StoreError]) -> Iterator["RecordBatch"]:
-    """Yield the batches. Note that a part is damaged: arro3 makes another error of it."""
+    """Yield the batches. Add the error of a damaged part to ``damaged``: arro3 raises another one."""
     try:
         yield from batches
     except StoreError as error:

@@ -53,11 +53,11 @@ _CHORD: Final = 0.1
 """Pixels by which an edge may be off, where it is straight in another CRS."""
 
 _MOST_POINTS: Final = 1 << 18
-"""On the edges of a shape. Only one that reaches where a CRS has no end, as beside the other pole, or over an
-end of the map, would take more."""
+"""On the edges of a shape. Two kinds of shapes would take more: those that reach where a CRS goes to
+infinity, as beside the other pole, and those that cross an end of the map."""
 
 _LEAST_ACROSS: Final = 8
-"""Pieces of an edge that goes more than half around the Earth: the ends of each tell which way."""
+"""Pieces of an edge that goes more than half around the Earth. The ends of each tell which way it goes."""
 
 _POLYGONS: Final = (3, 6)
 """shapely's type ids of polygons and multipolygons."""
@@ -362,7 +362,13 @@ class ZonePlaces:
 
 
 def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> Mask:
-    """Add points on long edges, in place, so that each stays as straight as it was.
+    """Add points on long edges, in place, so that each edge stays straight in its own CRS.
+
+    Args:
+        shapes: In their own CRS.
+        project: Takes points of the shape (point, 2) to the CRS of the image.
+        pixel: Size of the image's pixels, in the unit of its CRS.
+        earth: Width of the Earth in this CRS, as from `width_of_earth`; 0 if edges cross no end of the map.
 
     Returns:
         Which shapes have an edge that begins at one end of the map and stops at another.
@@ -384,8 +390,9 @@ def _bend_edges(shapes: Objects, project: Any, pixel: float, earth: float) -> Ma
 def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> tuple[Floats, Floats, Mask]:
     """Return the longest edge that each shape may have, the longest that it has, and whether one jumps.
 
-    The first is infinite where the edges are short enough. With the width of the Earth, an edge may go on at
-    the other end of the map, and none goes more than half around it.
+    All have the shape (n,), the lengths in the unit of the shapes' own CRS. The first is infinite where all
+    edges are short enough. If ``earth`` is not 0, an edge that crosses an end of the map goes on at the other end.
+    Then no edge may go more than half around the Earth. Arguments as of `_bend_edges`.
     """
     import shapely  # noqa: PLC0415 # as above
 

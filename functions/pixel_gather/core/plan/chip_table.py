@@ -54,7 +54,7 @@ class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """The values of these columns."""
 
     notes: tuple[str, ...] = ()
-    """What whoever asked should know of their table."""
+    """Remarks about the table, for the user."""
 
     is_numbered: bool = False
     """Whether ``ids`` are numbers from 1, as the table has none."""

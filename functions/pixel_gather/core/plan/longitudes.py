@@ -1,4 +1,4 @@
-"""Longitudes go around the Earth: a grid may count them from 0 to 360, or past 180 degrees.
+"""Moves longitudes to where a grid has them: it may count them from 0 to 360, or past 180 degrees.
 
 Pure except for the projector.
 """
@@ -16,16 +16,25 @@ from pixel_gather.core.ports import Projector
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 TURN: Final = 360.0
+"""Degrees of longitude around the Earth."""
 
 MOST_DEGREES: Final = 720
-"""No longitude of a grid is larger. Most grids in metres are told apart by this, without asking PROJ."""
+"""A grid that reaches further from 0 has no longitudes. Most grids in metres do, so PROJ is not asked."""
 
 
 def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
-    """Shift longitudes by whole turns of 360 degrees, so that they lie within 180 of a grid's middle.
+    """Shift longitudes by multiples of 360 degrees, so that they lie within 180 of a grid's middle.
 
-    GDAL does so, too. Coordinates stay as they are if they are no longitudes, or if the grid goes around the
-    Earth more than once.
+    GDAL does so, too. The xs stay as they are if the grid has no longitudes, or if it goes around the Earth
+    more than once.
+
+    Args:
+        xs: In the CRS of the grid, of any shape.
+        own: The grid. It has a transform.
+        projector: Tells whether the CRS has longitudes.
+
+    Returns:
+        Longitudes of the same shape.
     """
     west, east = ends_of(own)
     first, last = (west + east - TURN) / 2, (west + east + TURN) / 2
@@ -55,9 +64,9 @@ def turn_point(rule: WindowRule, header: Header, projector: Projector) -> Window
 
 
 def first_longitude(own: Grid, projector: Projector) -> float | None:
-    """Return where the turn begins in whose middle a grid lies.
+    """Return the longitude 180 degrees west of a grid's middle, where `turn_longitudes` begins to count.
 
-    None if the grid has no longitudes, or goes around the Earth more than once.
+    None if the grid has no longitudes, or if it goes around the Earth more than once.
     """
     west, east = ends_of(own)
     assert own.transform is not None  # noqa: S101 # checked before
@@ -69,7 +78,7 @@ def first_longitude(own: Grid, projector: Projector) -> float | None:
 
 
 def ends_of(own: Grid) -> tuple[float, float]:
-    """Return the least and the largest x of a grid."""
+    """Return the least and the largest x of a grid, in the unit of its CRS."""
     assert own.transform is not None  # noqa: S101 # checked before
     xs = [own.transform.xy(col, row)[0] for col in (0, own.width) for row in (0, own.height)]
     return min(xs), max(xs)

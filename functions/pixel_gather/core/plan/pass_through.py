@@ -104,7 +104,7 @@ def check_sample(
     Args:
         request: The request. Nothing is checked with another codec.
         typical: The header that the others are compared with.
-        window: On its source.
+        window: In pixels of the typical source.
         headers: Headers of all sampled sources.
         by_reference: Whether the cube refers to the sources' tiles, and stores none. It has no other codec.
 

@@ -41,7 +41,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
 
     @property
     def slot(self) -> SourceSlot:
-        """The typical one of these sources."""
+        """The slot of these sources, as their typical source has made it."""
         return self.plan.slots[self.slot_index]
 
     @property

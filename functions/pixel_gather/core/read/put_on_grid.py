@@ -63,7 +63,10 @@ def _blocks(own: Pixels, over: int) -> Iterator[Pixels]:
 
 
 def _average(own: Pixels, out: Pixels, *, over: int, nodata: float | None) -> None:
-    """Average the pixels of each block that are there. Integers are rounded, halves up. None is nodata."""
+    """Average the pixels of each block that are there. Integers are rounded, halves up.
+
+    No mean equals nodata: see `keep_off_nodata`.
+    """
     is_float = own.dtype.kind == "f"
     narrow = np.int32 if own.dtype.kind == "i" else np.uint32
     wide = np.float64 if is_float else narrow if own.dtype.itemsize <= _NARROW else np.int64

@@ -84,7 +84,10 @@ class ShardBuffers:
 
     @property
     def decoded_nbytes(self) -> int:
-        """Bytes of a shard, decoded: what is read, and what that becomes. Stored tiles take less."""
+        """Bytes of a shard's decoded pixels, as they are read and as they are stored in the cube.
+
+        Tiles that are kept compressed take less.
+        """
         read = sum(len(slot.bands) * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
         values = _itemsize(each for each in self._plan.measurements if each.stored is not None)
         rows = 0 if self._cube.reduction is None else _itemsize(self._cube.measurements)

@@ -67,9 +67,14 @@ def pixels_inside(
 
 
 def keep_off_nodata(means: np.ndarray[Any, np.dtype[Any]], nodata: float | None) -> None:
-    """Give means that happen to be nodata the next value, in place, so that they count.
+    """Replace means that happen to equal nodata by the next number of their dtype, in place.
 
-    It is the next lower one, or the next higher one if nodata is the lowest of the dtype.
+    It is the next lower number, or the next higher one if nodata is the lowest number of the dtype. Otherwise
+    these means would be missing.
+
+    Args:
+        means: Of any shape, in the dtype that is stored.
+        nodata: A number of this dtype, or NaN. With NaN and None nothing is replaced.
     """
     dtype, is_float = means.dtype, means.dtype.kind == "f"
     if nodata is None or np.isnan(nodata) or not (hits := means == dtype.type(nodata)).any():

@@ -165,9 +165,9 @@ class GatherRequest(RequestPart):
     @field_validator("nodata")
     @classmethod
     def _no_larger_integer(cls, nodata: float | None) -> float | None:
-        """Return a float of what only a float can hold: a plan has integers of 64 bits.
+        """Return an integer of more than 64 bits as a float, because a plan holds no such integers.
 
-        What is too large for a float stays, and fits no dtype.
+        An integer that is too large for a float stays as it is. It fits no dtype, so it is refused later.
         """
         if isinstance(nodata, int) and not -(2**63) <= nodata < 2**64 and abs(nodata) <= sys.float_info.max:
             return float(nodata)

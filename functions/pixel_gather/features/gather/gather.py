@@ -209,8 +209,8 @@ async def _opened_place(
 ) -> AsyncIterator[tuple[ZarrCube, ZarrCube | None, Callable[[], Awaitable[None]]]]:
     """Open the place of a new cube, with the folder of its archive if it has one; or a cube that is there.
 
-    Yields also what raises an error if a new cube may not be written. If nothing is written, no new folder is
-    left.
+    Yields the cube, its archive or None, and a function. To await what the function returns raises an error
+    if a new cube may not be written. If nothing is written, no new folder is left.
     """
     if to is None:
         existing = open_existing(request.output.append_to or "", settings.stores, to_write=True)
@@ -221,7 +221,7 @@ async def _opened_place(
         cube, folder = ZarrCube(open_place(place, settings.stores), show_place(place)), parent_of(place)
         has_archive = request.output.archive is not None
         archive = ZarrCube(open_place(folder, settings.stores), show_place(folder)) if has_archive else None
-        # It is looked beside the plan, which takes longer, whether the place lies in another cube.
+        # Does the place lie in another cube? This is looked up while the plan is made, which takes longer.
         looking = asyncio.ensure_future(refuse_within_cube_of_bucket(place, settings.stores))
         try:
             yield cube, archive, lambda: looking

@@ -66,7 +66,7 @@ class AreaShapes(Struct, frozen=True):
         return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _first(self, header: Header) -> float:
-        """Return where the turn begins in which an image counts longitudes, such as 0."""
+        """Return the least longitude that parts of the area get: -180, as on most images, or such as 0."""
         if header.transform is None or not header.transform.is_usable:
             return -180.0  # it will be refused
         west, east = ends_of(Grid.of(header))

@@ -74,7 +74,7 @@ class MapState:
     """Seconds since 1970-01-01 UTC."""
 
     removals: int = 0
-    """How often the ranking had been removed by then."""
+    """How often the ranking had been removed when this attempt was begun."""
 
     seconds: float = 0.0
     """From the start of the ranking until the round was begun."""

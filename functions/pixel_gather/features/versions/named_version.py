@@ -18,7 +18,7 @@ def number_of(found: FoundCube, version: int | str) -> int:
     """Return the number of a version that is named by its number or by a time.
 
     Raises:
-        RequestError: There is no such version, or this names none.
+        RequestError: There is no such version, or ``version`` is neither a number nor a time.
     """
     numbers = [each.number for each in found.versions]
     version = _as_named(version, _FIELD)
@@ -39,7 +39,11 @@ def number_of(found: FoundCube, version: int | str) -> int:
 
 
 def _as_named(version: object, field: str) -> int | str:
-    """Return a version's number or time as text; of dates and numbers of other packages, too."""
+    """Return what names a version as a text or an int. It may be a date, or an integer of another package.
+
+    Raises:
+        RequestError: It is of another type.
+    """
     if isinstance(version, str):
         return version
     if isinstance(version, date):  # a datetime is one
@@ -52,10 +56,10 @@ def _as_named(version: object, field: str) -> int | str:
 
 
 def named_before(text: int | str) -> Callable[[CubeVersion], bool]:
-    """Return what tells whether a version lies before a number or a time.
+    """Return a function that tells whether a version lies before a number or a time.
 
     Raises:
-        RequestError: This names none.
+        RequestError: ``text`` is neither a number nor a time.
     """
     text = _as_named(text, _BEFORE)
     if isinstance(text, int) or text.isdecimal():

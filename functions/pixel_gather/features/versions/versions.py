@@ -122,12 +122,12 @@ def _list_versions(growing: ZarrCube) -> ListedVersions:
 def growing_cube(
     cube: str | os.PathLike[str], stores: StoreSettings | None, *, to_write: bool = False
 ) -> ZarrCube:
-    """Return a cube's store, as versions are added to it."""
+    """Return the store of a cube that is there. Errors as of `open_existing`."""
     return ZarrCube(*open_existing(cube, stores, to_write=to_write))
 
 
 def find_complete(growing: ZarrCube) -> FoundCube:
-    """Return what is at a place.
+    """Return the complete cube at a place, with its versions.
 
     Raises:
         RequestError: There is no complete cube.

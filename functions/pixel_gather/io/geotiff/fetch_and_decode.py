@@ -17,19 +17,19 @@ from pixel_gather.io.geotiff.tile_reads import Get, TileRead, join_tile_reads, p
 from pixel_gather.io.geotiff.tiles_into_array import Pixels, copy_block, copy_tile, decode_tile
 
 type Keep = Callable[[TileRead, Pixels], None]
-"""Takes a decoded tile, with one of its reads."""
+"""Takes one read of a tile, and the decoded tile."""
 
 
 class PixelRead(Struct, frozen=True, kw_only=True):
-    """One read of pixels: what it reads, and the arrays that it fills. Errors as of `OpenedSource`."""
+    """One read of pixels: its file, and the arrays that it fills. Errors are those of `OpenedSource`."""
 
     file: TiffFile
     layout: TileLayout
     overview: int | None
-    """Which one ``layout`` is of."""
+    """Which overview ``layout`` is of; None for the full resolution."""
 
     outs: Sequence[Pixels]
-    """One for each window, as `TileRead.window` counts them. Shape (band, y, x)."""
+    """One for each window, as `TileRead.window` counts them. Each has the shape (band, y, x)."""
 
     bands: Sequence[int]
     """From 1."""
@@ -40,7 +40,7 @@ class PixelRead(Struct, frozen=True, kw_only=True):
         """Fetch and decode tiles concurrently.
 
         Returns:
-            The time at which the last bytes arrived; 0 if there are none.
+            When the last bytes arrived, in seconds of `perf_counter`; 0 if nothing was to be read.
         """
         limits = self.limits
         gets = join_tile_reads(
@@ -58,7 +58,11 @@ class PixelRead(Struct, frozen=True, kw_only=True):
         return max(await all_of(read_one(get) for get in gets))
 
     async def read_shared(self, stored: Sequence[TileRead], tiles: SharedTiles) -> float:
-        """Copy what other reads have decoded or will decode, and decode the rest for them; as `read_all`."""
+        """Read tiles that other reads may need, too. Returns what `read_all` does.
+
+        Tiles that another read has decoded, or will decode, are copied. The others are decoded here. Other
+        reads can copy these.
+        """
         mine: list[TileRead] = []
         claimed: set[TileKey] = set()
         there: list[tuple[Pixels, list[TileRead]]] = []
@@ -100,7 +104,7 @@ class PixelRead(Struct, frozen=True, kw_only=True):
         """Fetch one range and decode its tiles. A long range is fetched in parts.
 
         Returns:
-            The time at which the bytes arrived.
+            When the bytes arrived, in seconds of `perf_counter`.
         """
         ranges = cut_range(get.start, get.stop, part_nbytes=self.limits.part_nbytes, most=most_parts)
         content = await fetch_ranges(self.file.get, ranges)
