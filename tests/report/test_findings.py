@@ -59,6 +59,13 @@ def test_findings_of_two_runs_say_nothing_of_a_curve() -> None:
     assert said[-1].startswith("In 2018, opening took 59.8% with 1 thread and 52.8% with 49")
 
 
+def test_findings_of_two_runs_name_the_best_one() -> None:
+    """What is said of one run is said of the one with the highest throughput."""
+    said = state_findings([run_of(2, 20), run_of(1, 10)], with_published=True)
+
+    assert said[0].startswith("Opening took more time than reading (fast, 2): ")
+
+
 def test_findings_of_nothing_are_none() -> None:
     """A gather that read nothing has no findings."""
     empty = run_of(1, 10, n=0)

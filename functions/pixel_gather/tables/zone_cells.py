@@ -391,8 +391,8 @@ def _edge_lengths(shapes: Objects, project: Any, pixel: float, earth: float) -> 
     """Return the longest edge that each shape may have, the longest that it has, and whether one jumps.
 
     All have the shape (n,), the lengths in the unit of the shapes' own CRS. The first is infinite where all
-    edges are short enough. If ``earth`` is not 0, an edge that crosses an end of the map goes on at the other end.
-    Then no edge may go more than half around the Earth. Arguments as of `_bend_edges`.
+    edges are short enough. If ``earth`` is not 0, an edge that crosses an end of the map goes on at the other
+    end. Then no edge may go more than half around the Earth. Arguments as of `_bend_edges`.
     """
     import shapely  # noqa: PLC0415 # as above
 

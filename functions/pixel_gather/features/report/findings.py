@@ -39,7 +39,7 @@ def state_findings(runs: Sequence[Run], *, with_published: bool = False) -> tupl
     said: list[str] = []
     if shown:
         best = best_run(shown)
-        said += _say_of_one_run(best, "" if len(shown) == 1 else f" ({BEST.name})")
+        said += _say_of_one_run(best, "" if len(shown) == 1 else f" ({best.name})")
         for name, its_runs in group_by_series(shown).items():
             said += _say_of_series(name, its_runs)
     if len(shown) == 1:
