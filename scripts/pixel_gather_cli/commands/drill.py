@@ -24,7 +24,6 @@ from pixel_gather_cli.request_options import Numbers, in_home, settings_of, sett
 from pixel_gather_cli.with_options import other_commands_option
 
 _COLUMNS = ("href", "time", "band", "col", "row", "value", "status")
-_HALF_TURN = 180
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,17 +54,9 @@ def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any
     pixels = drill_async(
         in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
     )
-    hint = "" if place["point"] is None else _hint(place["point"][0])
+    hint = "" if place["point"] is None else "; longitude comes first: --point LON,LAT"
     n_failed = run(_print_json(pixels) if as_json else _print(pixels, as_csv=as_csv, hint=hint, **texts))
     return 1 if n_failed else 0
-
-
-def _hint(longitude: float) -> str:
-    """Return what to check if no file has a point."""
-    said = "; longitude comes first: --point LON,LAT"
-    if -_HALF_TURN <= longitude < 0:
-        said += f". Files that count longitudes from 0 to 360 have it at {longitude + 2 * _HALF_TURN:.8g}"
-    return said
 
 
 async def _print(
