@@ -269,6 +269,14 @@ def test_a_polygon_around_more_than_half_the_earth_is_told(drawn: shapely.Geomet
     ] * is_told
 
 
+def test_all_wide_polygons_of_a_shape_are_counted() -> None:
+    """One shape may have several."""
+    both = shapely.MultiPolygon([ROUND, shapely.affinity.translate(ROUND, 0, 5)])
+    area = Area.of_geojson(shapely.geometry.mapping(both), field="geojson")
+
+    assert [each[:9] for each in area.notes] == ["2 polygon"]
+
+
 @pytest.mark.parametrize(
     "wide",
     [

@@ -242,7 +242,7 @@ class Area(Struct, frozen=True, dict=True):
 
 
 def notes_of_wide(shapes: Iterable["BaseGeometry"]) -> tuple[str, ...]:
-    """Return a note if unwrapped shapes have polygons that go more than half around the Earth.
+    """Return a note if unwrapped shapes have polygons that go more than half around the Earth, but not all.
 
     The user may have meant the other way around. A polygon that goes all around, such as a polar cap, has no
     other way.
@@ -255,7 +255,7 @@ def notes_of_wide(shapes: Iterable["BaseGeometry"]) -> tuple[str, ...]:
         parts = shapely.get_parts(each)
         bounds = shapely.bounds(parts[shapely.get_type_id(parts) == shapely.GeometryType.POLYGON])
         widths = bounds[:, 2] - bounds[:, 0]
-        n += int(np.any((widths > 180) & (widths < 360)))  # noqa: PLR2004 # half a turn, and a whole one
+        n += int(np.count_nonzero((widths > 180) & (widths < 360)))  # noqa: PLR2004 # half a turn, and a whole one
     said = (
         f"{counted(n, 'polygon')} more than 180 degrees wide, taken as drawn: if the other way around the "
         "Earth is meant, write two parts, one on each side of 180 degrees, as GeoJSON asks"
