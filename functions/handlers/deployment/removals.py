@@ -1,8 +1,8 @@
 """Counts how often a table was removed: what was read before a removal must not come back.
 
-Nobody tells a deployment that a table was removed. So each table that is made leaves a note, and the note
-stays. If a table has a note and is not there, it was removed. If it is there, its result says how often it
-was removed before.
+Nobody tells a deployment that a table was removed. So each table that is made leaves a note. The note stays
+when the table is removed, until it expires as all control files do. If a table has a note and is not there,
+it was removed. If it is there, its result says how often it was removed before.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ async def check_not_removed(deployment: Deployment, table: str, state: RoundStat
     """Raise an error if a table was removed since an attempt at it was begun.
 
     Raises:
-        StoreError: The table was removed. What the attempt has read may be older than the removal.
+        StoreError: The table was removed: what the attempt has read may be older. Or its result is damaged.
     """
     if await count_removals(deployment, table) != state.removals:
         raise StoreError("the table was removed since this job was begun: send the request again")

@@ -124,7 +124,9 @@ def open_existing(
 
 
 def check_new_place(to: str | os.PathLike[str]) -> str:
-    """Return the href of a folder where a cube is written. A cube's own folder is no place for a new one.
+    """Return the href of a folder where a cube is to be written.
+
+    A local place inside another cube is refused, unless a Zarr group is there.
 
     In a bucket, `refuse_within_cube_of_bucket` looks at the folders above.
 
@@ -159,7 +161,8 @@ def refuse_within_cube(place: Path, *, field: str, instead: str = "name the cube
 async def refuse_within_cube_of_bucket(href: str, stores: StoreSettings) -> None:
     """Refuse a new cube inside another one in a bucket. A local place is not looked at.
 
-    Each folder above takes a GET, all at the same time. A folder that cannot be read counts as no cube.
+    The folders above are read at the same time, by one GET each. If one is a cube, the place is read, too: it
+    is not refused if a Zarr group is there. A folder that cannot be read counts as no cube.
 
     Raises:
         RequestError: The place lies inside a cube.

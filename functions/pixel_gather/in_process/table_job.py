@@ -204,9 +204,9 @@ class TableJob(Struct, frozen=True, kw_only=True):
         return replace(made, seconds=asyncio.get_running_loop().time() - started)
 
     def _open_parts(self, to: Path) -> PartFolder:
-        """Open what an earlier run has computed.
+        """Open the parts of an earlier run of this job, or begin anew.
 
-        While a table is there, parts have another digest. If it is removed then, these parts are not used.
+        While the table is there, parts get another digest. So they are not used if it is removed later.
         """
         digest = f"{self.digest} again" if to.exists() else self.digest
         with errors_of_writing(to):

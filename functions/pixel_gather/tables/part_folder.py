@@ -196,10 +196,10 @@ class PartFolder:
 
     @classmethod
     def open_(cls, path: Path, *, digest: str) -> "PartFolder":
-        """Open the folder of a job, or make it. Parts of another job are removed.
+        """Open the folder of a job, or make it. Parts of another job, or of an unknown one, are removed.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: It cannot be made, or other parts cannot be removed.
             StoreError: Its log is damaged.
         """
         folder = cls(path)
@@ -242,7 +242,7 @@ class PartFolder:
         return _load(self._pieces(number))
 
     def end(self) -> None:
-        """Make sure that no later run goes on with the folder: its job is done, or it is about to be removed.
+        """Keep later runs from going on with the folder. Its job is done, or the folder is removed next.
 
         Raises:
             OSError: The file that names the job cannot be removed.
@@ -250,7 +250,7 @@ class PartFolder:
         (self.path / _JOB).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the folder. If the process is killed meanwhile, no later run goes on with what is left."""
+        """Remove the folder, as far as possible. The file that names the job goes first, as by `end`."""
         with suppress(OSError):
             self.end()
         shutil.rmtree(self.path, ignore_errors=True)
@@ -262,7 +262,7 @@ class PartFolder:
         return self.path / f"{number}.pieces.npy"
 
     def _read_log(self) -> Iterator[ImageRecord]:
-        """Yield the records. A last line that was cut off, when the process was killed, is dropped."""
+        """Yield the records. If a kill has cut the last line off, it is removed from the file."""
         log = self.path / _LOG
         if not log.exists():
             return

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def turn_shapes(shapes: Shapes, grid: Grid, projector: Projector) -> Shapes:
-    """Return shapes with the longitudes that a grid counts, such as 0 to 360.
+    """Move shapes by whole turns around the Earth to where a grid shows them, such as from 0 to 360 degrees.
 
-    They are in the CRS of the grid. If this CRS has no longitudes, they stay as they are.
+    They are in the CRS of the grid. Shapes that no turn brings onto the grid stay as they are. So do all
+    shapes if the grid has no longitudes, or if it goes around the Earth more than once.
     """
     image_west, image_east = ends_of(grid)
     west, _, east, _ = shapes.bounds.T
@@ -38,7 +39,7 @@ def turn_shapes(shapes: Shapes, grid: Grid, projector: Projector) -> Shapes:
 def width_of_earth(crs: str, projector: Projector) -> float:
     """Return the distance in x from 180 degrees west to 180 degrees east, in the unit of a CRS.
 
-    It is 0 if both lie at the same place, as in UTM, or if the distance is not equal at all latitudes.
+    It is 0 if both lie at the same place, as in UTM, or if it differs between latitudes 0 and 60.
     """
     xs, _ = projector.point_arrays(
         np.array([-180.0, 180, -180, 180]), np.array([0.0, 0, 60, 60]), source_crs=LONLAT, target_crs=crs
@@ -49,7 +50,9 @@ def width_of_earth(crs: str, projector: Projector) -> float:
 
 
 def cut_at_ends(shapes: Objects, earth: float, poles: Floats) -> None:
-    """Cut the shapes whose rings cross an end of the map, or go around a pole, in place.
+    """Replace, in the array, shapes whose rings cross an end of the map or go around a pole.
+
+    They are cut at the ends.
 
     Args:
         shapes: In the CRS of the map. Each edge goes the short way round the Earth.

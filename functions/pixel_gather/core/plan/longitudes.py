@@ -19,7 +19,8 @@ TURN: Final = 360.0
 """Degrees of longitude around the Earth."""
 
 MOST_DEGREES: Final = 720
-"""A grid that reaches further from 0 has no longitudes. Most grids in metres do, so PROJ is not asked."""
+"""A grid that reaches further from 0 is taken to have no longitudes. This spares asking PROJ about most grids
+in metres."""
 
 
 def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
@@ -48,7 +49,10 @@ def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
 
 
 def turn_point(rule: WindowRule, header: Header, projector: Projector) -> WindowRule:
-    """Return a point's window where a source counts its longitude; other windows as they are.
+    """Return a point's window in the source's CRS, with the longitude as the source counts it.
+
+    Windows of other kinds stay as they are. So do all windows if the source has no CRS or no usable
+    transform.
 
     Raises:
         RequestError: PROJ finds no way to the source's CRS.

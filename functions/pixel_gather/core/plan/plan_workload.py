@@ -93,7 +93,7 @@ def plan_workload(
         chosen: What the cube prescribes.
         reduction: How scenes become the rows of the cube, if they do.
         append: Where the rows go, and which rows are tried again.
-        in_flight: Requests that a worker has at one time.
+        in_flight: The most requests that a worker has at one time.
     """
     # How many requests and bytes do the sources of each band take?
     layout, measurements = chosen.layout, chosen.measurements
@@ -153,7 +153,9 @@ def plan_workload(
 
 
 def reads_of_window(opened: OpenedSource, window: Window, bands: Sequence[int]) -> tuple[int, float]:
-    """Return the requests and bytes for the pixels of a window: what the header tells, or else likely ones.
+    """Return how many requests and bytes a read of a window takes.
+
+    If the source does not know, both are estimated. The estimated bytes are those of all its bands.
 
     Args:
         opened: The source, at the level that is read.

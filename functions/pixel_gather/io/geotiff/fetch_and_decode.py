@@ -37,10 +37,14 @@ class PixelRead(Struct, frozen=True, kw_only=True):
     limits: GeoTiffSettings
 
     async def read_all(self, stored: Sequence[TileRead], keep: Keep | None = None) -> float:
-        """Fetch and decode tiles concurrently.
+        """Fetch and decode tiles concurrently, and copy their pixels into ``outs``.
+
+        Args:
+            stored: The tiles.
+            keep: Takes each tile that was decoded, if it is given.
 
         Returns:
-            When the last bytes arrived, in seconds of `perf_counter`; 0 if nothing was to be read.
+            When the last bytes arrived, in seconds of `perf_counter`; 0 if nothing was fetched.
         """
         limits = self.limits
         gets = join_tile_reads(
@@ -60,8 +64,8 @@ class PixelRead(Struct, frozen=True, kw_only=True):
     async def read_shared(self, stored: Sequence[TileRead], tiles: SharedTiles) -> float:
         """Read tiles that other reads may need, too. Returns what `read_all` does.
 
-        Tiles that another read has decoded, or will decode, are copied. The others are decoded here. Other
-        reads can copy these.
+        A tile that another read has decoded is copied. A tile that another read decodes now is waited for. If
+        that read gives up, the tile is read here. Other reads can copy the tiles that are decoded here.
         """
         mine: list[TileRead] = []
         claimed: set[TileKey] = set()
@@ -119,7 +123,7 @@ class PixelRead(Struct, frozen=True, kw_only=True):
         return arrived
 
     def _decode(self, content: memoryview, get: Get) -> float:
-        """Decode the tiles of one range. Return the seconds that it took."""
+        """Decode the tiles of one range into ``outs``. Return the seconds that it took."""
         started = perf_counter()
         for reads in same_tiles(get.tile_reads):
             part = content[reads[0].start - get.start : reads[0].stop - get.start]
@@ -129,7 +133,7 @@ class PixelRead(Struct, frozen=True, kw_only=True):
     def _decode_whole(
         self, content: memoryview, get: Get
     ) -> tuple[list[tuple[Pixels, list[TileRead]]], float]:
-        """Decode the tiles of one range; return them, too, and the seconds that it took."""
+        """Decode as `_decode`. Return the tiles, too, and the seconds that it took."""
         started = perf_counter()
         found = []
         for reads in same_tiles(get.tile_reads):
