@@ -142,8 +142,8 @@ def test_a_gather_takes_less_than_a_careful_script(bench: Bench) -> None:
 
     ours, kept, careful = by_setting_of(settings, bench)
 
-    assert ratio(tiles_per_s, ours, careful).median >= 1.3
-    assert ratio(cpu_s_per_1000, ours, careful).median <= 0.8
+    assert ratio(tiles_per_s, ours, careful).median >= 1.4  # 1.57 on a quiet machine
+    assert ratio(cpu_s_per_1000, ours, careful).median <= 0.72  # 0.65
     assert ratio(cpu_s_per_1000, kept, ours).median <= 0.5
 
 

@@ -12,6 +12,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import cut_tasks
 from pixel_gather.core.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
+from pixel_gather.core.read.valid_pixels import pack_inside
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 
@@ -113,6 +114,21 @@ def test_classes_and_parts_outside_are_not_averaged() -> None:
     of_classes, of_ramp = (np.frombuffer(each, "uint16").reshape(100, 100) for each in pictures)
     assert (of_classes == classes[0, ::3, ::3]).all()
     assert of_ramp[0, :51].tolist() == [1001 + 3 * block for block in range(50)] + [1150]
+
+
+def test_pixels_beside_a_warped_source_are_not_averaged() -> None:
+    """Integers without nodata hold 0 there, which is no value."""
+    plan = plan_of(height=300, width=300, n_rows=1, layout=(1, 300, 300))
+    (task,) = cut_tasks(plan, [1])
+    inside = np.add.outer(np.arange(300), np.arange(300)) < 300
+    pixels = np.where(inside, 1000 + np.arange(300), 0).astype("uint16")[None]
+    outcome = replace(_read(300, 300), inside=pack_inside(inside, (0, 0, 300, 300)))
+
+    (taken,) = take_quicklooks([pixels], plan=plan, task=task, outcomes=[[outcome]])
+
+    shown = np.frombuffer(taken[0], "uint16").reshape(100, 100)
+    assert (shown[np.add.outer(np.arange(100), np.arange(100)) < 100] >= 1000).all()
+    assert (shown == 0).sum() == 100 * 99 // 2
 
 
 def test_row_without_all_of_its_strips_has_no_picture() -> None:

@@ -6,6 +6,7 @@ read. Finish joins the parts of windows that were read in strips.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
-from pixel_gather.core.read.valid_pixels import valid_pixels
+from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
 _MOST_ROWS: Final = 239
 """Most rows that have a picture. Odd, so that the middle row is one of them."""
@@ -127,27 +128,37 @@ def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, is_of_c
     A block without a valid pixel keeps its first one.
     """
     sampled = pixels[first::step, ::step]
-    is_class = is_of_classes or (pixels.dtype.kind in "iu" and len(np.unique(sampled)) <= _MOST_CLASSES)
-    if step == 1 or is_class or pixels.dtype.kind not in "iuf":
+    if step == 1 or is_of_classes or pixels.dtype.kind not in "iuf" or _has_few_values(sampled):
         return sampled
-    total, n_valid = np.zeros(sampled.shape), np.zeros(sampled.shape)
+    total, n_valid = np.zeros(sampled.shape, _sum_dtype(pixels.dtype)), np.zeros(sampled.shape, "uint8")
     offsets = sorted({index * step // _AVERAGED for index in range(_AVERAGED)})
     x_start, y_start, x_stop, y_stop = outcome.extent
-    for y in offsets:
-        for x in offsets:
-            part = pixels[first + y :: step, x::step]
-            lines = first + y + step * np.arange(part.shape[0])
-            columns = x + step * np.arange(part.shape[1])
-            is_valid = np.outer(
-                (lines >= y_start) & (lines < y_stop), (columns >= x_start) & (columns < x_stop)
-            )
-            if (valid := valid_pixels(part, outcome.nodata)) is not None:
-                is_valid &= valid
-            total[: part.shape[0], : part.shape[1]] += np.where(is_valid, part, 0)
-            n_valid[: part.shape[0], : part.shape[1]] += is_valid
+    inside = pixels_inside(outcome, width=pixels.shape[1])
+    for y, x in product(offsets, offsets):
+        row, column = max(-((first + y - y_start) // step), 0), max(-((x - x_start) // step), 0)
+        chosen = slice(first + y + row * step, y_stop, step), slice(x + column * step, x_stop, step)
+        part = pixels[chosen]
+        found = valid_pixels(part, outcome.nodata)
+        valid = True if found is None else found
+        is_valid = valid if inside is None else valid & inside[chosen]
+        blocks = slice(row, row + part.shape[0]), slice(column, column + part.shape[1])
+        np.add(total[blocks], part, out=total[blocks], where=is_valid)
+        n_valid[blocks] += is_valid
     means = total / np.maximum(n_valid, 1)
     averaged = np.rint(means) if pixels.dtype.kind in "iu" else means
     return np.where(n_valid > 0, averaged, sampled).astype(pixels.dtype)
+
+
+def _has_few_values(sampled: _Array) -> bool:
+    """Return whether integers are likely to be classes. Few of the pixels answer it for most pictures."""
+    return sampled.dtype.kind in "iu" and all(
+        len(np.unique(sampled[::every, ::every])) <= _MOST_CLASSES for every in (8, 1)
+    )
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> str:
+    """Return a dtype that holds the sum of 16 such pixels. That of integers of at most 32 bits is exact."""
+    return "int32" if dtype in (np.uint8, np.int8, np.uint16, np.int16) else "float64"
 
 
 @dataclass(slots=True)
