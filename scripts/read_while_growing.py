@@ -33,7 +33,7 @@ import xarray as xr
 import zarr
 
 from pixel_gather import Settings, gather, verify
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 
 _N_APPENDS = 100
 _ARRAY = "band_1"

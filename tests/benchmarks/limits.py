@@ -19,7 +19,7 @@ from benchmarks.gathers import memory_folder
 from benchmarks.workload import TILE, centre_tile, default_folder
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.measure_row import measure_row
+from pixel_gather.core.read.measure_rows import measure_rows
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder
 from pixel_gather.io.event_loop import run
@@ -104,9 +104,8 @@ def measure(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np
     del out
 
     def measure_one(index: int) -> None:
-        measure_row(
-            prepared[index % len(prepared)][None], Outcome(status=Status.OK, extent=(0, 0, TILE, TILE))
-        )
+        outcome = Outcome(status=Status.OK, extent=(0, 0, TILE, TILE))
+        measure_rows(prepared[index % len(prepared)][None, None], [outcome])
 
     with ThreadPoolExecutor(concurrency) as threads:
         for _ in threads.map(measure_one, range(len(hrefs)), chunksize=_SHARD_ROWS):

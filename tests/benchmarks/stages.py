@@ -17,8 +17,8 @@ _GEOTIFF: Final = "pixel_gather.io.geotiff"
 STAGES: Final = {
     "parsing": (f"{_GEOTIFF}.reader._parse", f"{_GEOTIFF}.opened_geotiff.plan_tile_reads"),
     "decoding": (f"{_GEOTIFF}.tiles_into_array.decode_block",),
-    "statistics": ("pixel_gather.core.read.measure_row._stats_of",),
-    "digest": ("pixel_gather.core.read.measure_row.digest_of",),
+    "statistics": ("pixel_gather.core.read.measure_rows._stats_of",),
+    "digest": ("pixel_gather.core.read.measure_rows.digest_of",),
     "compressing": ("pixel_gather.io.cube.shard_codec.ShardEncoder._encode_one",),
 }
 """By stage, the functions that do it. No function of one stage calls one of another."""

@@ -25,7 +25,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.ports import SourceTable
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.results.receipt import digest_of_rows
 from pixel_gather.core.results.report import Report, Tally

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as npst
 from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult, merge_outcomes
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.read.measure_row import measure_row
+from pixel_gather.core.read.measure_rows import measure_rows
 from pixel_gather.core.read.shard_buffers import Pixels
 from support.strategies import transforms
 
@@ -63,7 +63,7 @@ def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, noda
 
     def measured(part: Pixels) -> Outcome:
         outcome = Outcome(status=Status.OK, nodata=nodata, extent=(0, 0, 4, part.shape[1]))
-        outcome.bands = measure_row(part, outcome)
+        (outcome.bands,) = measure_rows(part[:, None], [outcome])
         return outcome
 
     (whole,) = measured(pixels).bands

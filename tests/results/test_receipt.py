@@ -11,7 +11,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome, ShardResult
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import cut_tasks
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 from pixel_gather.core.results.receipt import Receipt, WrittenFile, receipt_of, shard_digests
 from pixel_gather.core.results.report import Report, Tally
 from pixel_gather.version import __version__

@@ -18,7 +18,7 @@ from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.ports import Projector, SourceTable
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 from pixel_gather.core.read.shard_buffers import Pixels, ShardBuffers
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.results.report import Report

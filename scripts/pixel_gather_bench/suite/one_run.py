@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from pixel_gather.core import process_usage
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 from pixel_gather.io.atomic_write import replacing
 from pixel_gather_bench.experiment import about_machine
 from pixel_gather_bench.suite.job import SuiteJob

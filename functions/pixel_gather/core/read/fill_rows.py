@@ -1,7 +1,7 @@
 """Turn the scenes that were read for a shard into its rows: values, masks, reductions, statistics."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 
@@ -14,7 +14,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.harmonise_row import harmonise_row
 from pixel_gather.core.read.hide_pixels import hide_in_row
-from pixel_gather.core.read.measure_row import measure_row
+from pixel_gather.core.read.measure_rows import measure_rows
 from pixel_gather.core.read.reduce_row import (
     Scenes,
     may_replace,
@@ -80,12 +80,10 @@ class ShardFilling:
         Returns:
             The rows [first, stop).
         """
-        n_threads = os.process_cpu_count() or 1
         reduces = self._plan.reduction is not None
 
-        def complete_some(first: int) -> None:
-            for index in range(first, len(outcomes), n_threads):
-                at, of_scene = start + index, outcomes[index]
+        def complete_some(first: int, stop: int) -> None:
+            for at, of_scene in enumerate(outcomes[first:stop], start=start + first):
                 if self._completes:
                     plan, row = self._of_scenes, self._scenes[at]
                     harmonise_row(plan, self._read, at, of_scene, row)
@@ -93,39 +91,41 @@ class ShardFilling:
                     hide_in_row(plan, self._values, at, of_scene, row, is_reduced=reduces)
                 if reduces:
                     refuse_other_numbers(self._plan, of_scene)
-                else:
-                    self._measure(at, of_scene)
+            if not reduces:
+                self._measure(start + first, outcomes[first:stop])
 
-        await all_of(in_thread(partial(complete_some, first), goes_first=True) for first in range(n_threads))
+        await _in_parts(complete_some, len(outcomes))
         row = self._starts.index(start)
         stop = min(row + self._step, len(self._rows))
         if reduces:
             for at in range(row, stop):
                 first, last = (self._starts[each] - start for each in (at, at + 1))
-                await self._reduce(at, outcomes[first:last], n_threads)
+                await self._reduce(at, outcomes[first:last])
         return row, stop
 
-    def _measure(self, at: int, outcomes: Sequence[Outcome]) -> None:
-        for buffer, outcome in zip(self._stored, outcomes, strict=True):
-            outcome.bands = (
-                buffer.measure(at, outcome)
-                if isinstance(buffer, StoredTiles)
-                else measure_row(buffer[:, at], outcome)
-            )
+    def _measure(self, first: int, outcomes: Sequence[Sequence[Outcome]]) -> None:
+        """Measure neighbouring rows.
 
-    async def _reduce(self, at: int, outcomes: Sequence[Sequence[Outcome]], n_threads: int) -> None:
+        Args:
+            first: The first of them.
+            outcomes: For each row from there on, one outcome per slot.
+        """
+        for slot, buffer in enumerate(self._stored):
+            of_slot = [row[slot] for row in outcomes]
+            if isinstance(buffer, StoredTiles):
+                measured = [buffer.measure(first + index, each) for index, each in enumerate(of_slot)]
+            else:
+                measured = measure_rows(buffer[:, first : first + len(of_slot)], of_slot)
+            for outcome, bands in zip(of_slot, measured, strict=True):
+                outcome.bands = bands
+
+    async def _reduce(self, at: int, outcomes: Sequence[Sequence[Outcome]]) -> None:
         """Reduce the scenes of one row. Each thread has some lines."""
         scenes = Scenes(self._starts[at], outcomes, self._rows[at].members)
         values, rows = _arrays(self._values), _arrays(self._stored)
         height = rows[0].shape[2]
-        edges = [height * n // n_threads for n in range(n_threads + 1)]
-        counts = await all_of(
-            in_thread(
-                partial(reduce_lines, self._plan, values, rows, scenes, at, slice(top, bottom)),
-                goes_first=True,
-            )
-            for top, bottom in pairwise(edges)
-            if top < bottom
+        counts = await _in_parts(
+            lambda top, bottom: reduce_lines(self._plan, values, rows, scenes, at, slice(top, bottom)), height
         )
         row = self._rows[at]
         if row.packed_outcomes is not None and not may_replace(row, outcomes):
@@ -133,7 +133,18 @@ class ShardFilling:
             self.outcomes[at] = msgspec.msgpack.decode(row.packed_outcomes, type=list[Outcome])
             return
         self.outcomes[at] = outcomes_of_row(self._plan, scenes, np.sum(counts, axis=0), height=height)
-        await in_thread(partial(self._measure, at, self.outcomes[at]), goes_first=True)
+        await in_thread(partial(self._measure, at, [self.outcomes[at]]), goes_first=True)
+
+
+async def _in_parts[T](work: Callable[[int, int], T], n: int) -> list[T]:
+    """Call ``work(first, stop)`` for parts of the numbers below n, in one thread per core."""
+    n_threads = os.process_cpu_count() or 1
+    edges = [n * part // n_threads for part in range(n_threads + 1)]
+    return await all_of(
+        in_thread(partial(work, first, stop), goes_first=True)
+        for first, stop in pairwise(edges)
+        if first < stop
+    )
 
 
 def _arrays(buffers: Sequence[Buffer]) -> list[Pixels]:

@@ -349,7 +349,7 @@ def digests_of_shard(
 def digest_of_rows(digests: Sequence[str]) -> str:
     """Return a shard's digest: XXH3-128 of the text of its rows' digests, in order.
 
-    A row's digest is `pixel_gather.core.read.measure_row.digest_of` its pixels in this shard. Along an
+    A row's digest is `pixel_gather.core.read.measure_rows.digest_of` its pixels in this shard. Along an
     axis of bands, each row has a digest for each band.
     """
     return xxhash.xxh3_128_hexdigest("".join(digests).encode())

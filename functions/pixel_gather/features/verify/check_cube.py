@@ -19,7 +19,7 @@ from pixel_gather.core.model.outcome import strip_digests
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.plan.cube_plan import BAND
-from pixel_gather.core.read.measure_row import digest_of
+from pixel_gather.core.read.measure_rows import digest_of
 from pixel_gather.core.read.stored_tiles import digest_of_tiles
 from pixel_gather.core.results.own_checksum import is_file_as_written
 from pixel_gather.core.results.receipt import Receipt, ReceiptFile, digest_of_rows
