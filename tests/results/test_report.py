@@ -36,7 +36,7 @@ def outcome(**changes: Any) -> Outcome:
         cost=Cost(open_s=0.1, read_s=0.2, decode_s=0.1, nbytes=100, requests=2),
         bands=[BandStats(n_valid=64, digest="aa")],
     )
-    costs = {name: changes.pop(name) for name in [*changes] if name in Cost.__slots__}
+    costs = {name: changes.pop(name) for name in [*changes] if name in Cost.__struct_fields__}
     return replace(plain, cost=replace(plain.cost, **costs), **changes)
 
 

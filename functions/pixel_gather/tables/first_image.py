@@ -54,6 +54,6 @@ class KeepsFirst:
         packed_header, spent = self._kept.pop(href, (None, None))
         if packed_header is not None and spent is not None:
             total = Cost.of_parts([cost, spent])
-            for name in Cost.__slots__:
+            for name in Cost.__struct_fields__:
                 setattr(cost, name, getattr(total, name))
         return await self._reader.open_(href, overview=overview, cost=cost, packed_header=packed_header)

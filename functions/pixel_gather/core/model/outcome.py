@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from copy import replace
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
@@ -16,8 +17,7 @@ REPLACED: Final = "replaced after a strip of its window had been read"
 _BETWEEN_STRIPS: Final = " "
 
 
-@dataclass(slots=True, kw_only=True)
-class BandStats:
+class BandStats(Struct, kw_only=True, gc=False):
     """Statistics of the valid pixels of one band of one window."""
 
     n_valid: int | None = 0
@@ -52,8 +52,7 @@ class Lookup(IntEnum):
     """The object was replaced after the index was made. Header and pixels were read again."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, kw_only=True, gc=False):
     """Result of one source of one row. Times in seconds."""
 
     status: Status
@@ -103,18 +102,18 @@ class Outcome:
     packed_header: bytes | None = None
     """Packed header: it opens this version again without a read. Not in the sidecar; see `ShardResult`."""
 
-    bands: list[BandStats] = field(default_factory=list)
+    bands: list[BandStats] = []
 
     n_masked: int | None = None
     """Of the source of the mask: how many of the window's pixels it hides. None for every other source."""
 
-    offset_states: list[int] = field(default_factory=list)
+    offset_states: list[int] = []
     """Of each band that was harmonised or scaled: its `OffsetState`. Empty where nothing was."""
 
-    offset_reasons: list[str] = field(default_factory=list)
+    offset_reasons: list[str] = []
     """Of each of these: why, and what became of its pixels."""
 
-    members: list[list["Outcome"]] = field(default_factory=list)
+    members: list[list["Outcome"]] = []
     """In the first slot of a row that was reduced: the outcomes of each of its scenes, one per slot."""
 
     n_used: int | None = None
@@ -137,8 +136,7 @@ class Outcome:
         return min(cost.read_s + cost.decode_s, max(by_clock, cost.read_s))
 
 
-@dataclass(slots=True, kw_only=True)
-class ShardResult:
+class ShardResult(Struct, kw_only=True, gc=False):
     """Result of one task: its sidecar file. It commits the task's objects, which do not count without it.
 
     The outcomes' packed headers are in another file, because they are large and few readers need them.
@@ -166,7 +164,7 @@ class ShardResult:
     machine: str = ""
     """Description of the worker's machine, in words."""
 
-    pictures: list[dict[int, bytes]] = field(default_factory=list)
+    pictures: list[dict[int, bytes]] = []
     """Quicklooks: for each measurement, the task's part of each picture by row of the cube.
 
     Empty if windows are too small for pictures. See `read.quicklook`.

@@ -203,8 +203,7 @@ class Header:
         object.__setattr__(self, "ignores_scaling", True)  # the field's value
 
 
-@dataclass(slots=True, kw_only=True)
-class Cost:
+class Cost(Struct, kw_only=True, gc=False):
     """Cost of one source so far. Its reader adds to it. Times in seconds."""
 
     requests: int = 0
@@ -233,7 +232,7 @@ class Cost:
     def of_parts(cls, parts: Iterable["Cost"]) -> "Cost":
         """Return the sum of what the parts of one source cost."""
         each = tuple(parts)
-        return cls(**{name: sum(getattr(part, name) for part in each) for name in cls.__slots__})
+        return cls(**{name: sum(getattr(part, name) for part in each) for name in cls.__struct_fields__})
 
     @property
     def data_nbytes(self) -> int:

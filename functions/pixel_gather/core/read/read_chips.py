@@ -188,7 +188,7 @@ def _share_out(cost: Cost, outcomes: Sequence[Outcome]) -> None:
 
     Outcomes with equal shares have one object for them: nothing is added to it any more.
     """
-    n, costs = len(outcomes), {name: getattr(cost, name) for name in Cost.__slots__}
+    n, costs = len(outcomes), {name: getattr(cost, name) for name in Cost.__struct_fields__}
     left = {name: value % n for name, value in costs.items() if isinstance(value, int)}
     start = 0
     for stop in sorted({*left.values(), n} - {0}):
