@@ -11,7 +11,7 @@ from pixel_gather_cli.log_options import log_if
 WARNING: Final = "warning"
 """The label of a warning."""
 
-_BAND: Final = re.compile(r" of band (\S+)")
+_BAND: Final = re.compile(r" of band (\S+?)(?=[:,]?(?:\s|$))")
 _EXAMPLE: Final = re.compile(r"such as \S+")
 
 type Line = tuple[str, str]
