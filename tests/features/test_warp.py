@@ -286,7 +286,7 @@ def test_rows_that_are_added_lie_on_the_grid_of_the_cube(tmp_path: Path) -> None
             {"window": {"bbox": [*BOX[:3], BOX[3] + 0.01]}},
             "^window: the cube has 192 x .* the new rows would have 19. x 2",
         ),
-        ({"window": "centre"}, "give a bbox or a point, and name its CRS"),
+        ({"window": "centre"}, "needs a bbox or a point in a named CRS"),
         (
             {"grid": REQUEST["grid"] | {"resampling": "average"}},
             "with crs, resampling is nearest or bilinear, not average",

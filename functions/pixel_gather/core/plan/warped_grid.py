@@ -79,7 +79,8 @@ def lay_grid(lattice: Transform, crs: str, rule: WindowRule, projector: Projecto
 def _check_placed(rule: WindowRule) -> None:
     if rule.crs is None:
         raise RequestError(
-            "a grid with a CRS has no tiles or pixels of sources: give a bbox or a point, and name its CRS",
+            "a grid with a CRS needs a bbox or a point in a named CRS: tiles, pixels and crs: source mean "
+            "another place in each file",
             field="window",
         )
 
