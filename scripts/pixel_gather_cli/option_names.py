@@ -20,6 +20,8 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
+    "output.bands": ("band_axis",),
+    "output.sharding": ("no_sharding",),
     "search": ("remove",),
     "sources": ("list_file", "prefix", "stac", "items", "catalog"),
     "table": ("cube", "windows"),

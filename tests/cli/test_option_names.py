@@ -53,6 +53,8 @@ _WRONG = {
     "run request.json --to x": "window.pixels: ",
     "run --sources list.txt --windows plots.csv --to x": "--size: is needed",
     "run --sources list.txt --windows plots.csv --size 8,8 --seed 3 --to x": "--seed: use it only",
+    "virtual --sources list.txt --tile centre --band-axis --to x": "--band-axis: references have",
+    "virtual --sources list.txt --tile centre --no-sharding --to x": "--no-sharding: a virtual cube",
     "points plots.csv --sources list.txt --id nope --to x.parquet": "--id: there is no column nope",
     "points plots.csv --sources list.txt --time nope --tolerance 1d --to x.parquet": "--time: there is no",
     "points plots.csv --sources list.txt --time when --to x.parquet": "--time: give time (--time) and",

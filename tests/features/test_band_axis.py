@@ -175,7 +175,7 @@ def test_the_price_counts_one_object_a_shard(tmp_path: Path) -> None:
             {"sources": "classes", "grid": {"resolution": "finest"}},
             "output.bands: bands along one axis have one dtype, but red has uint16 and scl uint8",
         ),
-        ({"output": {"bands": "axis", "codec": "source"}}, "leave bands out"),
+        ({"output": {"bands": "axis", "codec": "source"}}, r"leave bands \(--band-axis\) out"),
         ({"output": {"bands": "axis", "archive": "one"}}, "cannot be joined yet"),
         (
             {"window": None, "windows": {"table": "a.csv", "size": [9, 9]}},

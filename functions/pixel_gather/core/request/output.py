@@ -105,9 +105,13 @@ class Output(RequestPart):
     @model_validator(mode="after")
     def _axis_of_new_arrays(self) -> Self:
         if self.has_band_axis and self.archive is not None:
-            raise ValueError("cubes with an axis of bands cannot be joined yet: leave archive or bands out")
+            raise ValueError(
+                "cubes with an axis of bands cannot be joined yet: leave archive or bands (--band-axis) out"
+            )
         if self.has_band_axis and self.codec == AS_STORED:
-            raise ValueError("codec source keeps each band in an array of its own: leave bands out")
+            raise ValueError(
+                "codec source keeps each band in an array of its own: leave bands (--band-axis) out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -119,7 +123,9 @@ class Output(RequestPart):
                 "sharding: false goes with the codecs blosc-lz4, blosc-zstd and zstd: choose one"
             )
         if self.has_band_axis:
-            raise ValueError("an axis of bands needs shards: leave bands or sharding out")
+            raise ValueError(
+                "an axis of bands needs shards: leave bands (--band-axis) or sharding (--no-sharding) out"
+            )
         if isinstance(self.layout, ExplicitLayout) and self.layout.shard_rows is not None:
             raise ValueError("without shards, an object has the rows of its chunk: leave shard_rows out")
         return self
