@@ -30,7 +30,7 @@ def write_plain_zarr(rows: CubeRows, path: Path) -> None:
         OSError: It cannot be written.
     """
     if path.exists():
-        raise StoreError(f"{path} is there already: remove it, or give another name")
+        raise StoreError(f"{path} is there already: give another name")
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         _write(rows, partial)
