@@ -307,6 +307,7 @@ def test_one_row_is_one_geotiff_of_the_name_that_was_given(cube: Path, tmp_path:
     assert files == [tmp_path / "x.tif"]
     with rasterio.open(files[0]) as file:
         np.testing.assert_array_equal(file.read(), _pixels(1, 2)[None])
+        assert file.tags()["href"].count(".tif") == 1
 
 
 def test_netcdf_is_the_cube(cube: Path, tmp_path: Path) -> None:

@@ -150,6 +150,12 @@ class CubeRows(Struct, frozen=True, kw_only=True):
         values = self.coordinate("time")
         return [None] * len(self.rows) if values is None else [_time_of(int(each)) for each in values]
 
+    def hrefs(self) -> list[str]:
+        """Return the hrefs of the chosen measurements in each row, with spaces between."""
+        hrefs = self.coordinate("href")
+        chosen = hrefs[:, None] if hrefs.ndim == 1 else hrefs[:, self._slots()]
+        return [" ".join(str(each) for each in of_row if each) for of_row in chosen]
+
     def names(self) -> list[str]:
         """Return a short name of each row for people: its time, or else its position in the cube."""
         return [

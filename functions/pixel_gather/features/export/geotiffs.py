@@ -38,7 +38,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
         )
     meanings = {name: rows.meaning(name) for name in rows.measurements}
     read = rows.of_read_sources()
-    columns = (read.times(), read.coordinate("href"), read.of_read_measurements(), read.scalings())
+    columns = (read.times(), read.hrefs(), read.of_read_measurements(), read.scalings())
     for row, time, href, told, scaling in zip(read.read(), *columns, strict=True):
         day = "" if time is None else f"-{time:%Y-%m-%d}"
         own = path if len(read.rows) == 1 else path.with_name(f"{path.stem}-{row.row:05d}{day}{path.suffix}")
@@ -47,7 +47,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
             if time is None
             else {"time": time.isoformat(), "TIFFTAG_DATETIME": f"{time:%Y:%m:%d %H:%M:%S}"}
         )
-        tags["href"] = " ".join(str(each) for each in np.atleast_1d(href) if each)
+        tags["href"] = href
         with replacing(own) as partial:
             _write(row, partial, tags, told, scaling, meanings)
         yield own
