@@ -12,7 +12,7 @@ WARNING: Final = "warning"
 """The label of a warning."""
 
 _BAND: Final = re.compile(r" of band (\S+?)(?=[:,]?(?:\s|$))")
-_EXAMPLE: Final = re.compile(r"such as \S+")
+_EXAMPLE: Final = re.compile(r"such as \S+|of its pixels outside \S+")
 
 type Line = tuple[str, str]
 """A label and what it says."""
