@@ -194,6 +194,20 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
         assert (file.nodata, file.transform.c) == (odd.get("nodata", NODATA), odd.get("x", 600_000))
 
 
+def test_classes_are_no_colour(tmp_path: Path) -> None:
+    """A picture of red, near infrared and classes means nothing. Each can be drawn."""
+    bands = ("red", "nir", "scl")
+    lines = ["href,scene,band", *(f"{_tiff(tmp_path / f'{band}.tif')},s,{band}" for band in bands)]
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+    place = tmp_path / "cube.zarr"
+    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+
+    with pytest.raises(RequestError, match="scl has classes, which are no colour: choose one of"):
+        export(place, to=tmp_path / "x.png")
+
+    assert export(place, to=tmp_path / "x.png", measurements=["scl"])
+
+
 @pytest.mark.long
 def test_a_band_that_was_not_read_has_no_say_in_the_place_of_a_geotiff(tmp_path: Path) -> None:
     """The file lies where the band lies that was read. If it is the only one, its name has no row."""

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.results.report_content import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
 from pixel_gather.features.export.picture_style import PictureStyle
@@ -74,13 +75,21 @@ class Drawing(Struct, frozen=True, kw_only=True):
         If the style has no stretch, `common_stretches` chooses it.
 
         Raises:
-            RequestError: There is no such colour map, or neither one nor three measurements are chosen.
+            RequestError: There is no such colour map. Or the measurements are neither one nor three, or one
+                of three has classes.
         """
         n = len(rows.measurements)
         if n not in (1, _N_COLOURS):
             raise RequestError(
                 f"the cube has {n} measurements, {', '.join(rows.measurements)}; choose one, or three for "
                 "red, green and blue",
+                field="measurement",
+            )
+        of_classes = [name for name in rows.measurements if has_classes(name, rows.meaning(name))]
+        if n != 1 and of_classes and style.stretch is None:
+            raise RequestError(
+                f"{of_classes[0]} has classes, which are no colour: choose one of "
+                f"{', '.join(rows.measurements)}, or three quantities for red, green and blue",
                 field="measurement",
             )
         if style.colormap is not None and n != 1:
