@@ -321,6 +321,18 @@ def test_nodata_of_a_request_is_that_of_every_measurement() -> None:
     assert inheriting(of_sevens, nan, nodata=7).measurements == of_sevens.measurements
 
 
+def test_nodata_that_the_first_gather_was_asked_for_may_be_asked_again() -> None:
+    """The files of a cube may declare another one, and keep it. The same request adds rows to its cube."""
+    image = FakeImage(pixels=A, header={"nodata": 7})
+    template = template_of(image, nodata=9)
+
+    assert template.measurements[0].nodata == 7
+    assert inheriting(template, image, nodata=9).default_nodata == 9
+    assert inheriting(template, image, nodata=7).default_nodata == 9
+    with pytest.raises(RequestError, match=r"the cube has nodata 7, 7; the new rows would have nodata 8"):
+        inheriting(template, image, nodata=8)
+
+
 def test_overviews_times_and_codecs_with_a_tolerance_are_inherited() -> None:
     """All of them are refused if they differ."""
     template = template_of()

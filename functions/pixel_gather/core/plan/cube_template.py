@@ -191,8 +191,10 @@ def check_inherits(
     if request.overview != template.overview:
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
     theirs_nodata = [each.source_nodata for each in template.measurements]
-    if request.nodata is not None and any(
-        str(float(request.nodata)) != str(each if each is None else float(each)) for each in theirs_nodata
+    if (
+        request.nodata is not None
+        and not _is_same(request.nodata, template.default_nodata)  # files may declare another one
+        and not all(_is_same(request.nodata, each) for each in theirs_nodata)
     ):
         there = ", ".join(map(_or_none, theirs_nodata))
         raise _differs("nodata", f"nodata {there}", f"nodata {request.nodata}")
@@ -312,6 +314,11 @@ def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> Non
 
 def _differs(field: str, theirs: str, asked: str) -> RequestError:
     return RequestError(f"the cube has {theirs}; the new rows would have {asked}", field=field)
+
+
+def _is_same(one: float, other: float | None) -> bool:
+    """Return whether two numbers are equal. NaN equals NaN."""
+    return other is not None and str(float(one)) == str(float(other))
 
 
 def _or_none(value: object) -> str:
