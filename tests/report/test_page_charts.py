@@ -311,6 +311,35 @@ def test_values_have_a_histogram_and_a_mean_with_spread() -> None:
     assert (lines.count("M"), spread.count("M")) == (2, 2)
 
 
+@pytest.mark.parametrize("value", [2**64 - 1, -3.4028234663852886e38])
+def test_pixels_of_one_large_number_have_charts(value: float) -> None:
+    """A half more or less is the same number of float64. Before, the page could not be drawn, or had NaN."""
+    (view,) = values_of(_with_pixels(np.full(5, value, dtype="uint64" if value > 0 else "float32")))
+
+    assert len(re.findall(r"M[\d.]+ 1000v-1000", view.histogram.marks)) == 1
+    assert "nan" not in view.histogram.marks + view.through.marks
+    assert view.through.x_ticks
+
+
+def test_numbers_that_are_too_far_apart_have_no_charts() -> None:
+    """Their difference is no number of float64."""
+    (view,) = values_of(_with_pixels(np.array([-1e308, 1e308] * 4)))
+
+    assert (view.histogram, view.through) == (None, None)
+    assert view.said == "Means from -1e+308 to -1e+308."
+
+
+def _with_pixels(first: np.ndarray[Any, Any]) -> Any:
+    """Return what is known of a cube whose quicklooks hold these pixels again and again."""
+    evidence = read_evidence(MadeCube(n_rows=5).stored(), place="cube")
+    look, series = evidence.looks[0], evidence.series[0]
+    quicklooks = look.quicklooks
+    pixels = np.resize(first, quicklooks.pixels.shape)
+    looks = (replace(look, quicklooks=replace(quicklooks, pixels=pixels)),)
+    means = np.full(series.mean.shape, float(first[0]))
+    return replace(evidence, looks=looks, series=(replace(series, mean=means),))
+
+
 def test_mean_of_several_rows_at_one_time_is_no_line() -> None:
     """A line would lead from one place to the next, as if it were one."""
     evidence = read_evidence(MadeCube(n_rows=6).stored(), place="cube")

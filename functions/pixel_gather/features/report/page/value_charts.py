@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from pixel_gather.core.model.source import MAX_EXACT
 from pixel_gather.core.results.report_content import Coverage, Evidence, Look, Scaling, Series
 from pixel_gather.features.report.page.coverage_charts import share_in_words
 from pixel_gather.io.pictures.chart import (
@@ -27,6 +28,9 @@ _N_BINS: Final = 48
 _ENDS: Final = (0.5, 99.5)
 _SPREAD: Final = (10, 90)
 _ROOM: Final = 0.06
+_LEAST_ROOM: Final = 1e-12
+"""Share of a large number that its neighbours of float64 are nearer than."""
+
 _MOST_NAMED_ROWS: Final = 4
 _CLASSES: Final = "classes"
 
@@ -154,7 +158,9 @@ def _histogram(look: Look) -> Chart | None:
     if not low < high:
         low, high = float(values.min()), float(values.max())
     if not low < high:
-        low, high = low - 0.5, high + 0.5
+        low, high = low - _room_beside(low), high + _room_beside(high)
+    if not np.isfinite(high - low):
+        return None
     counts, _ = np.histogram(values, _edges(low, high, is_whole=quicklooks.pixels.dtype.kind in "iub"))
     tallest = max(int(counts.max()), 1)
     width = SIDE / len(counts)
@@ -177,9 +183,14 @@ def _histogram(look: Look) -> Chart | None:
     )
 
 
+def _room_beside(value: float) -> float:
+    """Return how far a chart of one value reaches to each side of it."""
+    return max(0.5, abs(value) * _LEAST_ROOM)
+
+
 def _edges(low: float, high: float, *, is_whole: bool) -> Numbers:
     """Return the edges of bins. For whole numbers, each bin has equally many of them."""
-    if not is_whole or high - low > 20 * _N_BINS:
+    if not is_whole or high - low > 20 * _N_BINS or max(-low, high) > MAX_EXACT:
         return np.linspace(low, high, _N_BINS + 1)
     width = max(1.0, np.ceil((high - low + 1) / _N_BINS))
     first = np.floor(low) - 0.5
@@ -199,8 +210,10 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
     spread = _spread(look, coverage, scaling)
     known = np.concatenate([mean[np.isfinite(mean)], spread[np.isfinite(spread)]])
     low, high = float(known.min()), float(known.max())
-    room = (high - low) * _ROOM or 0.5
+    room = (high - low) * _ROOM or _room_beside(low)
     low, high = low - room, high + room
+    if not np.isfinite(high - low):
+        return None
 
     def up(values: Numbers) -> Numbers:
         return (values - low) / (high - low)
