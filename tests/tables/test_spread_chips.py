@@ -162,6 +162,50 @@ def test_areas_across_180_degrees_have_their_chips_there() -> None:
     assert spread(wide).notes == spread(wide, sample=5).notes
 
 
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32760", "EPSG:3832"])
+def test_a_lattice_across_180_degrees_has_every_point(crs: str) -> None:
+    """Also those at 180 degrees itself, once, and in a CRS in metres whose box is small there."""
+    crossing = areas({"fiji": (shapely.box(179.88, -17.12, 180.12, -16.88), "x")})
+    spacing = 0.05 if crs == "EPSG:4326" else 5000.0
+
+    chips = spread(crossing, spacing=spacing, crs=crs)
+
+    projector = RasterioProjector()
+    (middle_x,), (middle_y,) = projector.points([180.0], [-17.0], source_crs="EPSG:4326", target_crs=crs)
+    steps = np.arange(-10, 11)
+    xs, ys = ((round(middle / spacing) + steps) * spacing for middle in (middle_x, middle_y))
+    lons, lats = projector.point_arrays(
+        np.repeat(xs, len(ys)), np.tile(ys, len(xs)), source_crs=crs, target_crs="EPSG:4326"
+    )
+    is_in = (np.abs(lons % 360 - 180) < 0.12) & (np.abs(lats + 17) < 0.12)
+    expected = zip((lons[is_in] % 360).round(6).tolist(), lats[is_in].round(6).tolist(), strict=True)
+    found = zip((chips.lons % 360).round(6).tolist(), chips.lats.round(6).tolist(), strict=True)
+    assert sorted(found) == sorted(expected)
+    assert is_in.sum() > 20
+
+
+def test_a_lattice_around_a_pole_has_every_point() -> None:
+    """The pole, and those at 180 degrees, lie on the edge of the polygon alone."""
+    cap = areas({"cap": (shapely.box(-180, 80, 180, 90), "x")})
+
+    chips = spread(cap, spacing=200_000, crs="EPSG:3413")
+
+    xs, ys = (each.ravel() for each in np.meshgrid(*[np.arange(-8, 9) * 200_000.0] * 2))
+    _, lats = RasterioProjector().point_arrays(xs, ys, source_crs="EPSG:3413", target_crs="EPSG:4326")
+    expected = zip(xs[lats > 80].tolist(), ys[lats > 80].tolist(), strict=True)
+    assert sorted(zip(chips.xs.tolist(), chips.ys.tolist(), strict=True)) == sorted(expected)
+
+
+def test_a_sample_of_a_small_polygon_across_180_degrees_is_drawn() -> None:
+    """Its parts lie 360 degrees apart. Before, it was too thin to draw points from."""
+    crossing = areas({"fiji": (shapely.box(179.88, -17.12, 180.06, -16.88), "x")})
+
+    lons = spread(crossing, sample=3000, seed=1).lons
+
+    assert np.abs(lons).min() > 179.88
+    assert abs(np.mean(lons > 0) - 2 / 3) < 0.05
+
+
 def test_points_are_no_areas() -> None:
     """A chip at each would be meant otherwise."""
     with pytest.raises(RequestError, match=r"windows\.table: sample and spacing need a polygon in each line"):
