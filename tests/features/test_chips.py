@@ -113,11 +113,13 @@ def test_longitudes_go_around_the_earth(tmp_path: Path, west: int) -> None:
 
     cube = raw(gather_undrawn({"sources": [str(file)], "windows": windows}, to=tmp_path / "cube"))
     drilled = [drill([str(file)], point=(lon, 20.5))[0].values for lon in lons[::3]]
+    right, left = (drill([str(file)], point=(lon, 20.5))[0] for lon in (west + 360, west))
 
     expected = {lon: pixels[68:71, (cols := int(np.floor(lon - west)) % 360) - 1 : cols + 2] for lon in lons}
     for lon, chip in zip(cube.lon.values.tolist(), cube.band_1.values[:, 0], strict=True):
         np.testing.assert_array_equal(chip, expected[lon])
     assert drilled == [(expected[lon][1, 1],) for lon in lons[::3]]
+    assert right.values == left.values == (pixels[69, 0],)  # they are one meridian
 
 
 @pytest.mark.long

@@ -131,7 +131,7 @@ def test_longitudes_go_around_the_earth(west: float, crs: str, tmp_path: Path) -
     """Wherever image and features begin to count them."""
     image = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
     path = write_image(tmp_path / "a.tif", image, west=west, north=90, size=1, crs=crs, nodata=None)
-    lons = [-359.75, -179.75, -10.25, 0.25, 179.25, 190.25, 359.25]
+    lons = [-359.75, -180.0, -179.75, -10.25, 0.0, 0.25, 179.25, 180.0, 190.25, 359.25, 360.0]
     features = [{"n": n, "lon": lon, "lat": 0.5} for n, lon in enumerate(lons)]
 
     tables = {given: tmp_path / f"{given}.parquet" for given in (None, "EPSG:4269")}

@@ -91,7 +91,7 @@ class PointPlaces:
             xs, ys = self.projector.point_arrays(xs, ys, source_crs=self.features.crs, target_crs=header.crs)
         except RequestError as error:
             raise SourceError(str(error), href=header.href, status=Status.UNSUPPORTED) from error
-        xs = turn_longitudes(xs, Grid.of(header), self.projector)
+        xs = turn_longitudes(xs, Grid.of(header), self.projector, ends_at_left=True)
         a, b, c, d, e, f = transform
         matrix = np.array([[a, b, c], [d, e, f], [0, 0, 1]])
         with np.errstate(all="ignore"):

@@ -23,7 +23,7 @@ MOST_DEGREES: Final = 720
 in metres."""
 
 
-def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
+def turn_longitudes(xs: Floats, own: Grid, projector: Projector, *, ends_at_left: bool) -> Floats:
     """Shift longitudes by multiples of 360 degrees, so that they lie within 180 of a grid's middle.
 
     GDAL does so, too. The xs stay as they are if the grid has no longitudes, or if it goes around the Earth
@@ -33,6 +33,9 @@ def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
         xs: In the CRS of the grid, of any shape.
         own: The grid. It has a transform.
         projector: Tells whether the CRS has longitudes.
+        ends_at_left: Whether a longitude 180 degrees east of the middle becomes that 180 degrees west of it.
+            Of a grid around the Earth, this is the left edge, which has pixels. GDAL's warper leaves such a
+            longitude at the right edge.
 
     Returns:
         Longitudes of the same shape.
@@ -40,11 +43,13 @@ def turn_longitudes(xs: Floats, own: Grid, projector: Projector) -> Floats:
     west, east = ends_of(own)
     first, last = (west + east - TURN) / 2, (west + east + TURN) / 2
     with np.errstate(invalid="ignore"):
-        below, above = xs < first, xs > last
+        below, above = xs < first, xs >= last if ends_at_left else xs > last
     if not (below.any() or above.any()) or first_longitude(own, projector) is None:
         return xs
     with np.errstate(invalid="ignore"):
-        turns = np.where(below, np.ceil((first - xs) / TURN), -np.ceil((xs - last) / TURN))
+        beyond = (xs - last) / TURN
+        back = np.floor(beyond) + 1 if ends_at_left else np.ceil(beyond)
+        turns = np.where(below, np.ceil((first - xs) / TURN), -back)
         return np.where((below | above) & np.isfinite(xs), xs + TURN * turns, xs)
 
 
@@ -63,7 +68,7 @@ def turn_point(rule: WindowRule, header: Header, projector: Projector) -> Window
     (x,), (y,) = projector.points(
         [rule.point[0]], [rule.point[1]], source_crs=rule.crs or crs, target_crs=crs
     )
-    turned = turn_longitudes(np.array([x]), Grid.of(header), projector)
+    turned = turn_longitudes(np.array([x]), Grid.of(header), projector, ends_at_left=True)
     return replace(rule, point=(float(turned[0]), y), crs=crs)
 
 

@@ -118,7 +118,7 @@ def places_on(
     if target.crs != own.crs:
         assert target.crs is not None and own.crs is not None  # noqa: PT018, S101 # checked before
         xs, ys = projector.point_arrays(xs, ys, source_crs=target.crs, target_crs=own.crs)
-    xs = turn_longitudes(xs, own, projector)
+    xs = turn_longitudes(xs, own, projector, ends_at_left=False)
     with np.errstate(invalid="ignore"):  # infinity times zero
         return _apply_transform(_invert_transform(own.transform), xs, ys)
 
