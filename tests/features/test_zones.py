@@ -18,6 +18,7 @@ from rasterio.warp import transform_geom
 
 from parity.truth import SMALL, Truth, truths
 from pixel_gather.core.errors import RequestError
+from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.features.zones.zones import zones
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
@@ -421,6 +422,21 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
     (wanted,) = _exactextract(folder / "0.tif", [moved], ["count", "mean"])
     assert row["count"] == pytest.approx(wanted["count"], rel=1e-4)
     assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
+
+
+def test_scenes_between_a_polygons_ends_and_180_degrees_are_found(tmp_path: Path) -> None:
+    """Before, a search of a catalog looked for them on the other side of the Earth."""
+    pixels = np.arange(100 * 30, dtype="uint16").reshape(100, 30)
+    path = write_image(
+        tmp_path / "a-20240101.tif", pixels, west=179.6, north=2, size=0.01, crs="EPSG:4326", nodata=None
+    )
+    make_catalog({"hrefs": [str(path)], "time": "-%Y%m%d"}, kind="sources", to=tmp_path / "c.parquet")
+    ring = shapely.Polygon([(179.5, 1.2), (-179.5, 1.2), (-179.5, 1.8), (179.5, 1.8)])
+    catalog = {"catalog": {"file": str(tmp_path / "c.parquet"), "assets": ["data"]}}
+
+    zones(_given([ring]), catalog, to=tmp_path / "t.parquet", statistics="count")
+
+    assert [row["count"] for row in rows_of(tmp_path / "t.parquet")] == [pytest.approx(60 * 30)]
 
 
 @pytest.mark.parametrize(("west", "crs"), [(-180, None), (0, None), (170, None), (-180, NAD83), (0, NAD83)])

@@ -120,3 +120,11 @@ def test_chips_meet_the_boxes_of_scenes_that_may_hold_them(
 ) -> None:
     """Scenes that hold no chip are left out of what a search finds."""
     assert chips(3).meets(box) is expected
+
+
+def test_scenes_of_chips_are_looked_for_on_the_short_way_around() -> None:
+    """Across 180 degrees, and wherever the table begins to count longitudes."""
+    for xs in ([179.0, -179.0], [179.0, 181.0], [-181.0, -179.0]):
+        assert chips(2, xs=np.array(xs)).rule_of_all().bounds == (179, 0, -179, 1)
+    metres = chips(2, xs=np.array([5e5, 6e5]), crs="EPSG:32632")
+    assert metres.rule_of_all().bounds == (5e5, 0, 6e5, 1)

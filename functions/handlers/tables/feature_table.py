@@ -131,7 +131,7 @@ async def open_feature_table(
     request, kind = asked.request, asked.kind
     features = await asyncio.to_thread(_features, asked, deployment)
     checked = await asyncio.to_thread(kind.check, features)
-    gather = asked.gather(features, deployment.settings)
+    gather = asked.gather(checked, deployment.settings)
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))

@@ -382,7 +382,7 @@ async def _open_job(
     checked = await asyncio.to_thread(kind.check, features)
     values = request.values
     keeps = SceneFilter(checked, RasterioProjector()).meets
-    async with opened_job(request.sources_near(features), settings, keeps=keeps) as job:
+    async with opened_job(request.sources_near(checked), settings, keeps=keeps) as job:
         reader = KeepsFirst(job.reader)
         if not values.values and base is not None:
             values = values.of_bands(base.receipt["request"]["values"])

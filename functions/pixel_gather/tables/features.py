@@ -119,12 +119,18 @@ class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """
         if self.is_empty.all():
             raise RequestError("no feature has coordinates", field="features")
-        if self.geometries is None:
-            xs, ys = self.xs[~self.is_empty], self.ys[~self.is_empty]
-            return float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
-        bounds = self.geometries.bounds
-        (west, south), (east, north) = np.nanmin(bounds[:, :2], axis=0), np.nanmax(bounds[:, 2:], axis=0)
+        bounds = self.bounds()
+        (west, south), (east, north) = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
         return float(west), float(south), float(east), float(north)
+
+    def bounds(self) -> Floats:
+        """Return west, south, east and north of each shape, shape (n, 4); of each point if there is no shape.
+
+        Features without coordinates are left out.
+        """
+        found = np.zeros((0, 4)) if self.geometries is None else self.geometries.bounds
+        found = found[~np.isnan(found[:, 0])]
+        return found if len(found) else np.stack([self.xs, self.ys] * 2, axis=1)[~self.is_empty]
 
 
 def checked_ids(values: Callable[[], Iterable[object]], n: int) -> np.ndarray[Any, Any]:

@@ -4,16 +4,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.area import check_box
+from pixel_gather.core.area import Box, check_box
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.plan.longitudes import HALF_TURN, short_way_around
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.tables.features import LONLAT, Features
+from pixel_gather.tables.features import LONLAT, Features, Floats
 from pixel_gather.tables.image_work import ImageWork, TableKind
 from pixel_gather.tables.read_features import FeatureColumns
+from pixel_gather.tables.shapes import Shapes
 from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_values import Values
 
@@ -78,6 +81,9 @@ class TableRequest(Struct, frozen=True, kw_only=True):
     def sources_near(self, features: Features) -> Sources:
         """Return the images. A search looks for scenes in the box around the features.
 
+        Args:
+            features: Polygons across 180 degrees were cut there, as `check_zones` does it.
+
         Raises:
             RequestError: They are wrong.
         """
@@ -88,10 +94,7 @@ class TableRequest(Struct, frozen=True, kw_only=True):
         has_assets = isinstance(search, Mapping) and "assets" in search
         if not isinstance(search, Mapping) or (has_assets and {"area", "items"} & search.keys()):
             return parse_sources(given)
-        box = features.box()
-        lonlat = RasterioProjector().bounds(box, source_crs=features.crs, target_crs=LONLAT)
-        area = list(check_box(lonlat, field="features"))
-        near = {"area": area, **search}
+        near = {"area": list(_box_around(features)), **search}
         return parse_sources({**searched, kind: near}) if has_assets else self.values.sources_of(kind, near)
 
     def to_json(self) -> dict[str, Any]:
@@ -104,6 +107,30 @@ class TableRequest(Struct, frozen=True, kw_only=True):
             "raw": self.values.raw,
             "tolerance_us": self.tolerance_us,
         }
+
+
+def _box_around(features: Features) -> Box:
+    """Return the box around features in longitudes and latitudes; west > east if it crosses 180 degrees."""
+    (west, south, east, north), projector = features.box(), RasterioProjector()
+    is_beyond = east - west > HALF_TURN or west < -HALF_TURN or east > HALF_TURN
+    if is_beyond and projector.counts_degrees(features.crs):
+        bounds = features.bounds()
+        is_cut = bounds[:, 2] - bounds[:, 0] > HALF_TURN
+        if features.geometries is not None and is_cut.any():
+            bounds = np.concatenate([bounds[~is_cut], _bounds_of_parts(features.geometries)])
+        west, east = short_way_around(bounds[:, 0], bounds[:, 2])
+    box = west, south, east, north
+    return check_box(projector.bounds(box, source_crs=features.crs, target_crs=LONLAT), field="features")
+
+
+def _bounds_of_parts(shapes: Shapes) -> Floats:
+    """Return the box of each part of those shapes that were cut at 180 degrees, shape (part, 4)."""
+    import shapely  # noqa: PLC0415 # points need none of it
+
+    with np.errstate(invalid="ignore"):
+        cut = np.flatnonzero(shapes.bounds[:, 2] - shapes.bounds[:, 0] > HALF_TURN)
+    found: Floats = shapely.bounds(shapely.get_parts(shapes[cut]))
+    return found
 
 
 def about_of(request: TableRequest, kind: TableKind, values: Values, work: ImageWork) -> dict[str, Any]:

@@ -162,6 +162,22 @@ def test_a_catalog_is_searched_around_the_place(service: Service, tmp_path: Path
     assert "no scene was found" in problem["detail"]
 
 
+def test_a_catalog_is_searched_within_a_polygon_across_180_degrees(service: Service, tmp_path: Path) -> None:
+    """The scene lies between its western end and 180 degrees."""
+    scene = item("a", box=(179.6, 1, 179.9, 2), assets={"red": {"href": "s3://sources/missing.tif"}})
+    make_catalog([scene], to=tmp_path / "fiji.parquet")
+    for file in tmp_path.iterdir():
+        service.machine.s3.upload_file(str(file), "sources", file.name)
+    ring = [[179.5, 1.2], [-179.5, 1.2], [-179.5, 1.8], [179.5, 1.8], [179.5, 1.2]]
+    polygon = {"type": "Polygon", "coordinates": [ring]}
+    catalog = {"file": "s3://sources/fiji.parquet", "assets": ["red"]}
+
+    code, found = service.do("POST", "/series", {"geojson": polygon, "sources": {"catalog": catalog}})
+
+    assert code == 200
+    assert [row["status"] for row in found["rows"]] == ["missing"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

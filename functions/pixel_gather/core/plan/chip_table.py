@@ -17,6 +17,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_rows import ChipRows, rows_of_chip
+from pixel_gather.core.plan.longitudes import LONLAT, short_way_around
 from pixel_gather.core.plan.table_view import TableOverList
 
 TABLE_FIELD: Final = "windows.table"
@@ -105,10 +106,15 @@ class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return bool((is_within & (self.lats >= south - _MARGIN) & (self.lats <= north + _MARGIN)).any())
 
     def rule_of_all(self) -> WindowRule:
-        """Return the box around the middles of all chips: where their scenes are looked for."""
+        """Return the box around the middles of all chips: where their scenes are looked for.
+
+        In degrees, west > east if it is narrower across 180 degrees.
+        """
         xs, ys = self.xs, self.ys
-        box = (float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max()))
-        return WindowRule(bounds=box, crs=self.crs)
+        west, east = float(xs.min()), float(xs.max())
+        if self.crs == LONLAT:
+            west, east = short_way_around(xs, xs)
+        return WindowRule(bounds=(west, float(ys.min()), east, float(ys.max())), crs=self.crs)
 
 
 def order_of_places(lons: Floats, lats: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:

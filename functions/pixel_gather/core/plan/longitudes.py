@@ -15,8 +15,11 @@ from pixel_gather.core.ports import Projector
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 
+LONLAT: Final = "EPSG:4326"
 TURN: Final = 360.0
 """Degrees of longitude around the Earth."""
+
+HALF_TURN: Final = TURN / 2
 
 MOST_DEGREES: Final = 720
 """A grid that reaches further from 0 is taken to have no longitudes. This spares asking PROJ about most grids
@@ -84,6 +87,23 @@ def first_longitude(own: Grid, projector: Projector) -> float | None:
         return None
     described = projector.describe(own.crs)
     return (west + east - TURN) / 2 if described is not None and described.is_geographic else None
+
+
+def short_way_around(wests: Floats, easts: Floats) -> tuple[float, float]:
+    """Return west and east of the narrowest box around places; west > east if it crosses 180 degrees.
+
+    Args:
+        wests: Longitude where each place begins, from -360 to 360. No place crosses 180 degrees.
+        easts: Where it ends.
+    """
+    turns = TURN * ((wests < -HALF_TURN).astype(int) - (easts > HALF_TURN))
+    wests, easts = wests + turns, easts + turns
+    west, east = float(wests.min()), float(easts.max())
+    is_east = wests + easts >= 0
+    if is_east.all() or not is_east.any():
+        return west, east
+    start, stop = float(wests[is_east].min()), float(easts[~is_east].max())
+    return (start, stop) if stop + TURN - start < east - west else (west, east)
 
 
 def ends_of(own: Grid) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, window_on_lattice
-from pixel_gather.core.plan.longitudes import turn_longitudes
+from pixel_gather.core.plan.longitudes import LONLAT, turn_longitudes
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -40,7 +40,6 @@ _N_ON_EDGE: Final = 21
 NOWHERE: Final = Window(col_off=-1, row_off=-1, width=1, height=1)
 """A window beside a source."""
 
-_LONLAT: Final = "EPSG:4326"
 _EPSG: Final = re.compile(r"\s*epsg:0*(\d+)\s*", re.IGNORECASE)
 _UTM: Final = {True: 32600, False: 32700}
 """EPSG codes of UTM, without the zone, by whether it is north of the equator."""
@@ -95,7 +94,7 @@ def _crs_of(asked: "GridRequest", rule: WindowRule, projector: Projector) -> str
     _check_placed(rule)
     west, south, east, north = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
     (longitude,), (latitude,) = projector.points(
-        [(west + east) / 2], [(south + north) / 2], source_crs=rule.crs or "", target_crs=_LONLAT
+        [(west + east) / 2], [(south + north) / 2], source_crs=rule.crs or "", target_crs=LONLAT
     )
     zone = math.floor((longitude + 180) / 6) % 60 + 1
     return f"EPSG:{_UTM[latitude >= 0] + zone}"
