@@ -62,6 +62,7 @@ RESULT = {
     "n_shards": 10,
     "n_lost_shards": 1,
     "usd": 0.45,
+    "warnings": ["1 of 10 chips lies on no image"],
 }
 COUNTS = dict.fromkeys(
     ("pending", "running", "succeeded", "failed", "timedOut", "aborted", "total", "pendingRedrive"), 0
@@ -604,6 +605,24 @@ def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result
 
     assert found["cube"] == RESULT["cube"]
     assert found["usd"] == {"planned": None, "so_far": 0.45, "basis": found["usd"]["basis"]}
+
+
+@pytest.mark.parametrize(
+    ("told", "warns"),
+    [({}, SUMMARY["warnings"]), ({"status": "SUCCEEDED", "output": json.dumps(RESULT)}, RESULT["warnings"])],
+    ids=["running", "complete"],
+)
+def test_warnings_are_those_of_the_plan_until_there_is_a_result(
+    told: dict[str, Any], warns: list[str]
+) -> None:
+    """The result knows what all rows have shown. Only the plan knows why there are fewer workers."""
+    machine = FakeStepFunctions()
+    machine.add(**told)
+    fewer = "other gathers run: this one has 12 of 20 workers"
+
+    found = gathers(machine, summary=SUMMARY | {"worker_warnings": [fewer]}).status(NAME)
+
+    assert found["warnings"] == [*warns, fewer]
 
 
 def test_status_of_an_execution_with_another_output_has_no_result() -> None:

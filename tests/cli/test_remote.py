@@ -52,6 +52,7 @@ RESULT = {
     "n_failed": 0,
     "n_shards": 10,
     "usd": 0.4,
+    "warnings": ["2 of 9 chips lie on no image"],
 }
 
 
@@ -464,6 +465,23 @@ def test_status_says_how_many_rows_an_append_has_added(
 
     appended = [line for line in capsys.readouterr().out.splitlines() if line.startswith("appended")]
     assert appended == ([] if said is None else [said, said])
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [({}, RESULT["warnings"]), ({"n_appended": 1}, RESULT["warnings"]), ({"n_appended": 0}, [])],
+    ids=["a new cube", "a row", "nothing"],
+)
+def test_status_of_a_complete_gather_says_its_warnings(
+    result: dict[str, Any], said: list[str], api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are those of the result. An append of nothing has none, as those of the cube are known."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded(**result))
+
+    assert run("status", ID) == 0
+
+    warnings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
+    assert warnings == [f"warning       {each}" for each in said]
 
 
 def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,8 @@ class Result(TypedDict):
     n_shards: Count
     n_lost_shards: Count
     usd: Amount
+    warnings: list[str]
+    """Of the whole cube, the gravest first."""
 
 
 class ShardCounts(TypedDict):
@@ -132,6 +134,8 @@ class Status(Gather):
 
     result: Result | None
     warnings: list[str]
+    """Of the plan; once the gather is complete, those of the result. In both cases, why it has fewer workers
+    than it could use."""
 
 
 class PlannedMeasurement(TypedDict):

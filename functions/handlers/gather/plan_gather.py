@@ -198,12 +198,13 @@ class Planner(Struct, frozen=True):
                 gets_per_s=_gets_per_s(plan.estimate),
             )
 
-        async def write(n_workers: int, *more_warnings: str) -> tuple[bytes, bool]:
+        async def write(n_workers: int, *of_workers: str) -> tuple[bytes, bool]:
             counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": n_workers}
             content = manifest(missing, **counts)
             # without a Map Run, the items travel with the verdict; the Map reads the manifest if one fails
             is_inline = map_plan.is_inline and n_workers >= wants and len(content) <= _MOST_INLINE_NBYTES
-            told = summary | counts | {"warnings": [*plan.warnings, *more_warnings], "is_inline": is_inline}
+            warnings = {"warnings": plan.warnings, "worker_warnings": of_workers}
+            told = summary | counts | warnings | {"is_inline": is_inline}
             await both(
                 control.put(manifest_key(execution), content),
                 deployment.summaries.put(summary_key(execution), json.dumps(told).encode()),

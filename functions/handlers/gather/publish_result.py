@@ -100,4 +100,5 @@ def _describe_result(
         "n_shards": report.n_shards,
         "n_lost_shards": report.n_lost_shards,
         "usd": sum(_usd_by_service(report, deployment, has_report=has_report).values()),
+        "warnings": list(report.warnings),
     }

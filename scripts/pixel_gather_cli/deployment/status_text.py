@@ -123,7 +123,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     appended = _describe_append(document.get("result") or {})
     if appended is not None:
         yield "appended", appended
-    if appended != NOTHING_APPENDED and (usd := usd_text(document)):  # else it is that of an earlier gather
+    is_earlier = appended == NOTHING_APPENDED  # cost and warnings are those of an earlier gather
+    if not is_earlier and (usd := usd_text(document)):
         basis = (
             document["usd"]["basis"] if isinstance(document["usd"], Mapping) else "list prices; not a bill"
         )
@@ -136,7 +137,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "report", report
     if "report_in_console" in links:
         yield "in a browser", links["report_in_console"]
-    for warning in document.get("warnings", ()):
+    for warning in () if is_earlier else document.get("warnings", ()):
         yield "warning", warning
     if document.get("error"):
         detail = _NAME_OF_UPLOAD.sub("the uploaded list, line", document["error"]["detail"])

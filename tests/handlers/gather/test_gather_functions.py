@@ -50,6 +50,9 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert (result["n_shards"], result["n_lost_shards"], result["n_failed"]) == (3, 0, 0)
     assert result["cube"] == f"s3://cubes/out/{NAME}.zarr"
     assert result["usd"] > 0
+    *same, of_prices = result["warnings"]
+    assert same == list(local.report.warnings) != []
+    assert of_prices.startswith("the dollars are by the prices of us-east-1")
     cube = _cube(NAME)
     assert cube.attrs["complete"] == 1
     xr.testing.assert_equal(bare(cube), bare(xr.open_zarr(tmp_path / "cube")))

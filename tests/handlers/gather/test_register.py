@@ -124,7 +124,7 @@ def test_plan_takes_what_others_leave_and_finish_gives_it_back(machine: StateMac
 
     assert (first["workers"], second["workers"]) == (20, 12)
     assert summary["n_workers"] == 12
-    assert summary["warnings"][-1] == "other gathers run: this one has 12 of 20 workers"
+    assert summary["worker_warnings"] == ["other gathers run: this one has 12 of 20 workers"]
     assert (result["status"], result["digest"]) == ({"ok": N_SAMPLES}, PIXELS)
     assert {name: each["workers"] for name, each in left.items()} == {"canary-1": 20, "canary-2": 12}
     assert EXECUTION not in left

@@ -84,7 +84,10 @@ def status_document(
         "error": error_of(found),
         "failures": describe_failures(failed_children),
         "result": result,
-        "warnings": list(summary.get("warnings", _waits(found, summary))),
+        "warnings": [
+            *(result or summary).get("warnings", _waits(found, summary)),
+            *summary.get("worker_warnings", ()),
+        ],
     }
     document["links"] |= _links(found, document["links"]["self"], cube, result)
     return document
