@@ -65,5 +65,6 @@ def add_area(app: Resolver, catalog: OpenCatalog) -> None:
             expand=expand,
         )
         token = None if found.next is None else found.next.to_token()
-        page: Scenes = {"scenes": found.parts, "next": token}
+        notes = () if query.area is None else query.area.notes
+        page: Scenes = {"scenes": found.parts, "next": token, "warnings": list(notes)}
         return answer_json(page, etag=found.etag)

@@ -37,6 +37,9 @@ class Scenes(TypedDict):
     next: str | None
     """Token of the next page."""
 
+    warnings: list[str]
+    """What may be wrong with the area."""
+
 
 class StacLink(TypedDict):
     """A link of a STAC document."""

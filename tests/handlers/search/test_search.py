@@ -130,6 +130,7 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
             }
         ],
         "next": None,
+        "warnings": [],
     }
 
 
@@ -574,6 +575,31 @@ def test_area_answers_images_and_counts_folders_that_were_not_listed(lister: Mod
     assert body_of(some) == [links[0], "s3://elsewhere/granule/", "s3://folders/granule/B04.jp2"]
     all_listed = ask(lister, "/area?lat=46.5&lng=11.5&expand=true&ids=listed")
     assert (len(body_of(all_listed)), header_of(all_listed, "Pixel-Gather-Not-Listed")) == (13, "0")
+
+
+def geojson(*corners: tuple[int, int]) -> str:
+    """Return a polygon as GeoJSON."""
+    return json.dumps({"type": "Polygon", "coordinates": [corners]})
+
+
+@pytest.mark.parametrize(
+    ("place", "n_warnings"),
+    [
+        ({"intersects": geojson((-100, 10), (0, 10), (100, 10), (0, 20), (-100, 10))}, 1),
+        ({"intersects": geojson((10, 10), (20, 10), (20, 20), (10, 10))}, 0),
+        ({"bbox": "-100,10,100,20"}, 0),
+        ({}, 0),
+    ],
+    ids=["wide polygon", "polygon", "wide box", "everywhere"],
+)
+def test_scenes_warn_of_a_polygon_that_is_taken_wide(
+    function: ModuleType, place: dict[str, str], n_warnings: int
+) -> None:
+    """As the command does. A box says itself which way it goes, so ``/area`` has nothing to warn of."""
+    warnings = body_of(ask(function, f"/scenes?{urlencode(place)}"))["warnings"]
+
+    assert len(warnings) == n_warnings
+    assert all("more than 180 degrees wide, taken as drawn" in each for each in warnings)
 
 
 @pytest.mark.parametrize("most", [2, 500])
