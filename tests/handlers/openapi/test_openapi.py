@@ -1,6 +1,8 @@
 """The OpenAPI document, and the schema that API Gateway checks requests by."""
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft202012Validator
 
+from handlers.api.answers import Problem
 from handlers.openapi.document import body_schemas, openapi_document
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import parse_request
@@ -94,6 +97,14 @@ def test_openapi_schemas_are_valid_and_refer_to_what_is_there() -> None:
         part: Any = document
         for name in reference.removeprefix("#/").split("/"):
             part = part[name]
+
+
+def test_page_describes_each_field_of_a_problem() -> None:
+    """The table of docs/deploy.md has one row for each, in their order."""
+    page = (Path(__file__).parents[3] / "docs/deploy.md").read_text()
+    table = page.partition("### Problems of the API\n")[2].partition("\n#")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(Problem.__annotations__)
 
 
 def _references(value: Any) -> list[str]:
