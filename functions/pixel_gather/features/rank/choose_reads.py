@@ -95,8 +95,8 @@ class RankedScene:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a value with an error."""
-        return math.isfinite(self.error) and math.isfinite(self.value)
+        """Whether its error is known. A level without a value knows none."""
+        return math.isfinite(self.error)
 
     @property
     def is_final(self) -> bool:
