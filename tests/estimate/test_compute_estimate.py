@@ -9,7 +9,7 @@ import pytest
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.compute_estimate import BESIDE, estimate_on_aws
 from pixel_gather.core.estimate.estimate_result import Estimate
-from pixel_gather.core.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
+from pixel_gather.core.estimate.pricing import USD_PER_GB_S, ledger_usd, n_puts, usd_on_aws, usd_per_gb_from
 from pixel_gather.core.estimate.worker import Worker
 from pixel_gather.core.estimate.worker_count import share_of
 from pixel_gather.core.estimate.workload import FarBucket, WorkerPool, Workload
@@ -92,6 +92,24 @@ def test_parts_of_an_estimate_add_up() -> None:
     assert sum(estimate.seconds_by_part.values()) == pytest.approx(estimate.seconds)
     assert sum(estimate.usd_by_service.values()) == pytest.approx(estimate.usd)
     assert list(estimate.seconds_by_part) == ["plan", "dispatch", "start", "read", "store", "finish"]
+
+
+def test_hardly_fewer_workers_are_not_chosen() -> None:
+    """98 of 100 would be as fast. A gather that could use all of its workers is said to use them."""
+    assert estimate_on_aws(WORK, WorkerPool(max_workers=100)).n_workers == 100
+    assert estimate_on_aws(WORK, WorkerPool(max_workers=400)).n_workers < 300
+
+
+def test_leases_of_a_host_are_paid() -> None:
+    """Workers that share the requests that a host allows ask S3 for their shares."""
+    free, shared = (
+        estimate_on_aws(WORK, WorkerPool(gets_per_s=per_s, asked_workers=20)) for per_s in (inf, 1000.0)
+    )
+    worked_s = sum(shared.seconds_by_part[part] for part in ("dispatch", "start", "read", "store"))
+    leases = ledger_usd(n_workers=20, seconds=worked_s, per_s=1000.0)
+
+    assert leases > 0
+    assert shared.usd_by_service["s3"] - free.usd_by_service["s3"] == pytest.approx(leases)
 
 
 def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:

@@ -127,7 +127,7 @@ def _worker(
 ) -> tuple[int, float, float]:
     """Return the next worker, the time from which it is free, and the duration of its start."""
     soonest_s = free[0][0] if free else inf
-    if soonest_s > now_s and len(spent) < fleet.n_workers:
+    if len(spent) < fleet.n_workers:
         may_start_s = floor(len(spent) / fleet.burst) * fleet.burst_every_s
         if max(may_start_s, now_s) < soonest_s:
             spent.append([max(may_start_s, now_s), 0.0, 0.0, 0.0])

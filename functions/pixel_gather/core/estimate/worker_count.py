@@ -45,8 +45,7 @@ class Staffed(Struct, frozen=True, kw_only=True):
 
         Finish also loads the plan meanwhile.
         """
-        start_s = assumptions.COLD_START.value + assumptions.FIRST_BYTE.value
-        return min(start_s, self.course.seconds) if self.is_inline else 0.0
+        return assumptions.COLD_START.value + assumptions.FIRST_BYTE.value if self.is_inline else 0.0
 
     @property
     def map_run_s(self) -> float:
