@@ -536,6 +536,7 @@ def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
     _, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 5})
 
     assert place == {"href": f"s3://control/lists/{SHA256}.csv", "upload": None, "headers": {}}
+    assert _is_a("ListPlace", place)
 
 
 @pytest.mark.parametrize(
@@ -562,24 +563,28 @@ def test_lists_are_uploaded_to_their_own_region(
 
 
 @pytest.mark.parametrize(
-    ("change", "wrong"),
+    ("change", "wrong", "is_described"),
     [
-        ({"sha256": "AB" * 32}, "sha256"),
-        ({"sha256": "../" + "a" * 61}, "sha256"),
-        ({"suffix": "csv/../x"}, "suffix"),
-        ({"suffix": None}, "suffix"),
-        ({"nbytes": 0}, "nbytes"),
-        ({"nbytes": 6 * 2**30}, "nbytes"),
-        ({"nbytes": True}, "nbytes"),
-        ({"colour": "red"}, "colour"),
+        ({"sha256": "AB" * 32}, "sha256", False),
+        ({"sha256": "../" + "a" * 61}, "sha256", False),
+        ({"sha256": SHA256 + "a"}, "sha256", False),
+        ({"suffix": "csv/../x"}, "suffix", True),
+        ({"suffix": None}, "suffix", False),
+        ({"nbytes": 0}, "nbytes", False),
+        ({"nbytes": 6 * 2**30}, "nbytes", True),
+        ({"nbytes": True}, "nbytes", False),
+        ({"colour": "red"}, "colour", False),
     ],
 )
-def test_lists_refuses_what_is_no_list(change: dict[str, Any], wrong: str, submit: Api) -> None:
-    """The problem names the field."""
+def test_lists_refuses_what_is_no_list(
+    change: dict[str, Any], wrong: str, submit: Api, *, is_described: bool
+) -> None:
+    """The problem names the field. The OpenAPI document lets through little else than lists."""
     body = {"sha256": SHA256, "suffix": "csv", "nbytes": 12} | change
     code, problem = submit.ask("POST", "/lists", body=body)
 
     assert (code, problem["field"]) == (422, wrong)
+    assert _is_a("List", body) is is_described
 
 
 @pytest.mark.long
