@@ -118,6 +118,15 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
     assert "claims another offset than the file's" in warnings
 
 
+def test_an_asset_that_no_scene_has_is_told(catalog: str) -> None:
+    """It may be a slip of the pen. The other bands are gathered."""
+    planned = make_plan(request_of("catalog", catalog, assets=["red", "nri"]))
+
+    assert [slot.name for slot in planned.slots] == ["red"]
+    said = "3 scenes found, and none has an asset nri; the first has B04;"
+    assert any(each.startswith(said) for each in planned.warnings), planned.warnings
+
+
 def test_an_area_around_more_than_half_the_earth_is_told(catalog: str) -> None:
     """The plan warns."""
     steps = [[x, -80] for x in range(-170, 171, 10)] + [[x, 80] for x in range(170, -171, -10)]

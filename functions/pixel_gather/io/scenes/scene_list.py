@@ -1,6 +1,6 @@
 """The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from copy import replace
 from typing import Final
 
@@ -109,7 +109,8 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
         found = _named_in(field, lambda: self._found(asked, choices, told))
         told.notes.extend((*_warn_of_duplicates(found), *_warn_of_skipped(found)))
         items = [each for each in found.items if self.keeps is None or self.keeps(each["bbox"])]
-        n_without = n = 0
+        there: set[str] = set()  # bands whose asset a scene has
+        n_without = 0
         for item in items:
             n_of_item = 0
             told.add_meanings(item, choices)
@@ -119,8 +120,8 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
                     told.left_out.append(_left_out(each, scene, status="absent", reason=reason))
                     continue
                 n_of_item += 1
+                there.add(each.band)
                 yield self._source(each.href, each, scene, field)
-            n += n_of_item
             n_without += not n_of_item
         for item, latest in found.dropped:
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
@@ -133,14 +134,10 @@ class SceneFinder(Struct, frozen=True, kw_only=True):
             raise NoSceneError(
                 f"no scene was found: widen the area, the time or the conditions{more}", field=field
             )
-        if not n:
-            raise RequestError(
-                f"{counted(len(found.items), 'scene')} found, and none has an asset "
-                f"{' or '.join(choice.asset for choice in choices)}; the first has "
-                f"{', '.join(found.items[0]['all_assets'][:20])}; if one of these is meant, write "
-                f"{choices[0].band}=NAME, or {{{choices[0].band}: NAME}} in a request",
-                field=f"{field}.assets",
-            )
+        lacks = list(_warn_of_absent(found, choices, there))
+        if not there:
+            raise RequestError(*lacks, field=f"{field}.assets")
+        told.notes.extend(lacks)
         if n_without:
             told.notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
 
@@ -232,6 +229,21 @@ def _left_out(each: SceneSource, scene: str, *, status: str, reason: str) -> Lef
         status=status,
         reason=reason,
     )
+
+
+def _warn_of_absent(
+    found: FoundScenes, choices: Sequence[AssetChoice], there: Container[str]
+) -> Iterator[str]:
+    """Yield that no scene has the assets of some bands, if there are any."""
+    lacking = [choice for choice in choices if choice.band not in there]
+    if lacking:
+        band = lacking[0].band
+        yield (
+            f"{counted(len(found.items), 'scene')} found, and none has an asset "
+            f"{' or '.join(choice.asset for choice in lacking)}; the first has "
+            f"{', '.join(found.items[0]['all_assets'][:20])}; if one of these is meant, write {band}=NAME, "
+            f"or {{{band}: NAME}} in a request"
+        )
 
 
 def _warn_of_duplicates(found: FoundScenes) -> Iterator[str]:
