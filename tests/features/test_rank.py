@@ -457,10 +457,14 @@ def test_a_scene_without_a_band_is_listed_as_absent(folder: Path, tmp_path: Path
     )
 
 
-def test_a_band_that_no_scene_has_is_refused(folder: Path) -> None:
-    """Before anything is read; the message names the bands that there are."""
+def test_a_band_that_no_scene_has_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Before anything is read; the message names the bands that there are. A file of red has no blue."""
     with pytest.raises(RequestError, match="the list has no band green; it has red, nir, scl"):
         rank(folder / "list.csv", by="ndwi")
+
+    (tmp_path / "list.csv").write_text(f"href,band,scene\n{folder / 'red0.tif'},red,a\n")
+    with pytest.raises(RequestError, match="the list has no band blue; it has red"):
+        rank(tmp_path / "list.csv", by="blue / red")
 
 
 def test_every_nth_pixel_is_a_sample_of_full_resolution(folder: Path) -> None:

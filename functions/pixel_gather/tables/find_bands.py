@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.band_names import common_name
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.tables.spectral_indexes import band_number, found_band
@@ -49,13 +50,17 @@ class BandFinder(Struct, frozen=True):
         if key is not None:
             source = self.named[key]
             return None if source is None else BandOf(source, int(number or 1))
-        if len(self.named) == 1 and band_number(base) is not None:
+        if len(self.named) == 1 and band_number(base) is not None and not self._tells_its_band(base):
             return BandOf(self.first, self._number_of(base, number, field))
         raise RequestError(
             f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant by "
             f"bands: {{{base}: NAME}} (--bands {base}=NAME)",
             field=field,
         )
+
+    def _tells_its_band(self, base: str) -> bool:
+        """Return whether the only file is called by a band, such as red, so that it has no blue."""
+        return common_name(base) is not None and common_name(next(iter(self.named))) is not None
 
     def _number_of(self, base: str, number: str, field: str) -> int:
         found = int(number) if number else band_number(base)
