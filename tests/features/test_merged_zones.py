@@ -211,6 +211,25 @@ def test_only_images_of_one_acquisition_are_merged(
     assert any(row.get("images", 1) > 1 for row in found) == bool(n_merged)
 
 
+def test_tiles_that_count_longitudes_otherwise_share_their_pixels(tmp_path: Path) -> None:
+    """One goes on past 180 degrees, and the other begins at -180. Before, what both show counted twice."""
+    world = np.random.default_rng(5).integers(1, 900, (20, 200)).astype("uint16")  # from 170 degrees
+    rows = []
+    for number, (west, part) in enumerate([(175, world[:, 50:120]), (-180, world[:, 100:])]):
+        path = write_image(
+            tmp_path / f"{number}.tif", part, west=west, north=1, size=0.1, crs="EPSG:4326", nodata=0
+        )
+        time = f"2024-06-01T10:00:{3 * number:02d}Z"
+        rows.append({"href": str(path), "time": time, "platform": "s2a", "scene": str(number)})
+    across = [{"n": 0, "wkb": shapely.box(178, -0.5, 185, 0.5).wkb}]
+
+    zones(across, {"rows": rows}, to=tmp_path / "t.parquet", id="n", statistics="count,sum")
+
+    (line,) = pq.read_table(tmp_path / "t.parquet").to_pylist()
+    assert (line["count"], line["sum"]) == pytest.approx((700, world[5:15, 80:150].sum()), rel=1e-6)
+    assert line["images"] == 2
+
+
 def test_a_table_that_is_not_merged_is_not_appended_to_as_if(folder: Path, tmp_path: Path) -> None:
     """The columns would differ."""
     made(tmp_path / "t.parquet", listed(folder, "a"), merge=False)

@@ -25,6 +25,9 @@ _MOST_PIXELS: Final = 2**31
 _DIGITS: Final = 2
 """Of the part of a pixel by which a grid lies off the origin of its CRS."""
 
+WHOLE_SHIFT: Final = 0.5 / 10**_DIGITS
+"""Grids that are so much of a pixel off each other are one."""
+
 
 def find_acquisition(row: CubeRow, header: Header) -> tuple[str, tuple[int, ...]]:
     """Return what images of one acquisition share, and the place of an image on their grid.

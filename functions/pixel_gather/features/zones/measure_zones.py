@@ -14,6 +14,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.plan.longitudes import TURN, first_longitude
 from pixel_gather.features.zones.zone_statistics import (
     DEFAULT,
     ZoneStatistic,
@@ -22,7 +23,7 @@ from pixel_gather.features.zones.zone_statistics import (
     parse_statistics,
     zone_statistics,
 )
-from pixel_gather.tables.acquisitions import find_acquisition
+from pixel_gather.tables.acquisitions import WHOLE_SHIFT, find_acquisition
 from pixel_gather.tables.features import Features, Floats, Integers
 from pixel_gather.tables.merge_zone_lines import Combine
 from pixel_gather.tables.open_scene import (
@@ -151,13 +152,14 @@ class ZoneWork:
         """Return the lines of an image; see `pixel_gather.tables.image_work.ImageWork`."""
         scene = await self._open(row, cost)
         acquisition, place = find_acquisition(row, scene.finest) if self.merge else ("", ())
+        corner = (*place[:2], self._columns_around(scene.finest)) if place else ()
         parts: list[Lines] = []
         pieces = [np.zeros(0, piece_dtype(len(self.values.values)))]
         reasons: list[str] = []
         found = self._cells(scene, members)
         while (cells := await asyncio.to_thread(next, found, None)) is not None:
             async with self.gate.hold(len(cells.cols)):
-                lines, said, kept = await self._lines(scene, cells, cost, place)
+                lines, said, kept = await self._lines(scene, cells, cost, corner)
             lines["reason"] = np.where(lines["reason"] >= 0, lines["reason"] + len(reasons), -1)
             parts.append(lines)
             pieces += kept
@@ -200,11 +202,19 @@ class ZoneWork:
         for cells in self.places.on(scene.finest):
             yield cells if members is None else _only(cells, members, scene.finest)
 
+    def _columns_around(self, header: Header) -> int:
+        """Return how many columns go around the Earth; 0 if their number is not whole, or if none do."""
+        assert header.transform is not None  # noqa: S101 # it has a place
+        around = TURN / header.transform.a
+        is_whole = abs(around - round(around)) < WHOLE_SHIFT
+        has_longitudes = is_whole and first_longitude(Grid.of(header), self.access.projector) is not None
+        return round(around) if has_longitudes else 0
+
     async def _open(self, row: CubeRow, cost: Cost) -> OpenedScene:
         return await open_scene(row, values=self.values, access=self.access, cost=cost)
 
     async def _lines(
-        self, scene: OpenedScene, cells: ZoneCells, cost: Cost, place: tuple[int, ...]
+        self, scene: OpenedScene, cells: ZoneCells, cost: Cost, corner: tuple[int, ...]
     ) -> tuple[Lines, Sequence[str], list[Lines]]:
         read = await read_scene(
             scene,
@@ -214,17 +224,17 @@ class ZoneWork:
             sampler=self.sampler,
             cost=cost,
         )
-        return await asyncio.to_thread(self._compute_lines, cells, read, place)
+        return await asyncio.to_thread(self._compute_lines, cells, read, corner)
 
     def _compute_lines(
-        self, cells: ZoneCells, read: SceneValues, place: tuple[int, ...]
+        self, cells: ZoneCells, read: SceneValues, corner: tuple[int, ...]
     ) -> tuple[Lines, Sequence[str], list[Lines]]:
         """Return the lines of some zones, what their reasons are, and pieces that may be merged.
 
         Args:
             cells: Of the zones.
             read: Their values.
-            place: Of the image among those of its acquisition; empty if no pieces are wanted.
+            corner: As of `_pieces`; empty if no pieces are wanted.
         """
         # One line for each zone, then one for each that is too large to be measured.
         n = len(cells.zones)
@@ -250,9 +260,9 @@ class ZoneWork:
                 valid[some] = np.minimum(valid[some], total / cells.whole[some])
                 for index, column in enumerate(columns, number * len(columns)):
                     lines[f"v{index}"][some] = column
-            if place:
+            if corner:
                 kept = None if read.is_kept is None else read.is_kept[part]
-                pieces.append(_pieces(cells, some, part, of_values, kept, place))
+                pieces.append(_pieces(cells, some, part, of_values, kept, corner))
         # A status for each zone. What could not be read counts for more than what has no data.
         failed = np.zeros(n, np.int64)
         if read.reasons:
@@ -284,7 +294,7 @@ def _pieces(  # what a block of zones is cut from
     part: slice,
     values: Sequence[Floats],
     is_kept: Mask | None,
-    place: tuple[int, ...],
+    corner: tuple[int, ...],
 ) -> Lines:
     """Return the cells of zones of which an image shows a part, or lacks pixels, but shows some.
 
@@ -294,7 +304,9 @@ def _pieces(  # what a block of zones is cut from
         part: Their cells.
         values: Each value of these cells; not finite where there is no data.
         is_kept: Whether the mask keeps them; None without a mask.
-        place: The first column and row of the image, counted from the origin of the CRS.
+        corner: The first column and row of the image, counted from the origin of the CRS, and the number of
+            columns around the Earth. Tiles on both sides of 180 degrees may count them apart by this number;
+            0 if they do not go around.
     """
     starts = cells.starts[some] - part.start
     sizes = np.diff(np.append(starts, part.stop - part.start))
@@ -310,7 +322,10 @@ def _pieces(  # what a block of zones is cut from
     at = slice(0, len(which))
     zone = np.repeat(np.arange(some.start, some.stop), sizes)[which - part.start]
     found["feature"][at], found["whole"][at] = cells.zones[zone], cells.whole[zone]
-    found["col"][at], found["row"][at] = cells.cols[which] + place[0], cells.rows[which] + place[1]
+    first, top, around = corner
+    cols = cells.cols[which].astype(np.int64) + first
+    found["col"][at] = (cols + around // 2) % around - around // 2 if around else cols
+    found["row"][at] = cells.rows[which] + top
     found["coverage"][at] = cells.coverage[which]
     found["is_kept"][at] = True if is_kept is None else is_kept[which - part.start]
     for number, each in enumerate(values):
