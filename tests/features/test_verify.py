@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from pixel_gather import StoreError, StoreSettings, gather, verify
 from pixel_gather.core.results.own_checksum import with_checksum
+from pixel_gather.io.cube.written_report import PAGE_KEYS
 from pixel_gather_cli.main import command
 from support.counted_s3 import counted_s3
 from support.undrawn import gather_undrawn
@@ -446,7 +447,10 @@ UNREAD = {"band_1/c/1/0/0", "versions/00002.claim"}
 def test_a_flipped_bit_is_found_in_every_object(grown: Path, tmp_path: Path) -> None:
     """Pixels, coordinates, all metadata, the former version, the pages and the files beside the arrays."""
     cube = Path(shutil.copytree(grown, tmp_path / "cube.zarr"))
-    assert verify(cube).differences == ()
+    found = verify(cube)
+    assert found.differences == ()
+    told = json.loads((cube / "receipt.json").read_text())["files"]
+    assert found.n_files == len(told) + len([*PAGE_KEYS, "versions/00001.json"])
     keys = sorted(str(each.relative_to(cube)) for each in cube.rglob("*") if each.is_file())
     assert {"view.html", "report.html", "report.json", "versions/00001.json", "x/c/0", "good/c/0"} <= set(
         keys

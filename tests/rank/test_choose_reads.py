@@ -65,6 +65,15 @@ def test_a_scene_whose_finer_level_cannot_be_read_is_not_tried_again(error: floa
     assert rounds("coarse").choose_reads([found]) == []
 
 
+@pytest.mark.parametrize(("error", "step"), [(0.3, 1), (0.5, 2), (9.0, 3)])
+def test_a_scene_is_read_at_the_coarsest_level_that_may_decide_it(error: float, step: int) -> None:
+    """An error may be a quarter at the next level. The last level is full resolution."""
+    levels = {"level": 2, "levels": (2, 1, 0, None), "level_nbytes": (1.0, 4.0, 16.0, 64.0)}
+    found = [scene(measured_scene(1.0, error=error, **levels)) for _ in range(2)]
+
+    assert [each.step for each in rounds("0.1").choose_reads(found)] == [step, step]
+
+
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_scene_counts_as_kept_if_nothing_of_it_was_read(*, was_read: bool) -> None:
     """A finer level that is kept does not change that its coarsest one was read."""
