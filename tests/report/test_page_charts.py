@@ -316,6 +316,8 @@ def test_pixels_of_one_large_number_have_charts(value: float) -> None:
     """A half more or less is the same number of float64. Before, the page could not be drawn, or had NaN."""
     (view,) = values_of(_with_pixels(np.full(5, value, dtype="uint64" if value > 0 else "float32")))
 
+    assert view.histogram is not None
+    assert view.through is not None
     assert len(re.findall(r"M[\d.]+ 1000v-1000", view.histogram.marks)) == 1
     assert "nan" not in view.histogram.marks + view.through.marks
     assert view.through.x_ticks
