@@ -17,6 +17,7 @@ import shapely
 from rasterio.warp import transform_geom
 
 from parity.truth import SMALL, Truth, truths
+from pixel_gather.core.area import Area
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.features.zones.zones import zones
@@ -437,6 +438,39 @@ def test_scenes_between_a_polygons_ends_and_180_degrees_are_found(tmp_path: Path
     zones(_given([ring]), catalog, to=tmp_path / "t.parquet", statistics="count")
 
     assert [row["count"] for row in rows_of(tmp_path / "t.parquet")] == [pytest.approx(60 * 30)]
+
+
+_CUT = [shapely.box(178, 5, 180, 7), shapely.box(-180, 5, -178, 7)]
+_RING = shapely.Polygon([(179, 0), (-179, 0), (-179, 2), (179, 2)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "n"),
+    [
+        # On the map it crosses itself: one corner lies far in the west
+        (shapely.Polygon([(-179, 2), (179, 4), (178, 5), (176, 1), (179, 0.5)]), 11.75),
+        (shapely.MultiPolygon([_RING, shapely.box(-170, 0, -168, 2)]), 8),
+        (shapely.MultiPolygon([_RING, shapely.box(170, 0, 172, 2)]), 8),
+        (shapely.MultiPolygon([_RING, shapely.box(-2, 0, 2, 2)]), 12),
+        (shapely.MultiPolygon([*_CUT, _RING]), 12),
+        (shapely.MultiPolygon([*_CUT, shapely.box(-2, 0, 2, 2)]), 16),
+        (shapely.box(-150, 0, 150, 9).segmentize(99).difference(shapely.box(110, 2, 112, 4)), 2696),
+    ],
+)
+def test_each_part_of_a_polygon_crosses_180_degrees_by_itself(
+    tmp_path: Path, shape: shapely.Geometry, n: float
+) -> None:
+    """Other parts stay where they are, also those that it lies over on the map, or that lie around 0."""
+    image = np.ones((180, 360), "uint8")
+    path = write_image(
+        tmp_path / "earth.tif", image, west=-180, north=90, size=1, crs="EPSG:4326", nodata=None
+    )
+
+    zones(_given([shape]), [str(path)], to=tmp_path / "t.parquet", statistics="count")
+    area = Area.of_geojson(shapely.geometry.mapping(shape), field="area")
+
+    assert [row["count"] for row in rows_of(tmp_path / "t.parquet")] == [pytest.approx(n)]
+    assert area.shape.area == pytest.approx(n)
 
 
 @pytest.mark.parametrize(("west", "crs"), [(-180, None), (0, None), (170, None), (-180, NAD83), (0, NAD83)])

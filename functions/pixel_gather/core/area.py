@@ -152,6 +152,15 @@ def sides_of_shape(
     return tuple(each for each in parts if each.area > 0)
 
 
+def _cut_if_crossing(geometry: "BaseGeometry") -> tuple["BaseGeometry", ...]:
+    """Return a shape, or its sides if it is an area across the antimeridian.
+
+    On the map, such an area may cross itself, or lie over other parts.
+    """
+    unwrapped = unwrapped_shape(geometry)
+    return sides_of_shape(unwrapped) if unwrapped is not geometry and unwrapped.area else (geometry,)
+
+
 def boxes_meet(one: Box, other: Box) -> bool:
     """Tell whether two boxes share a point; both may cross the antimeridian."""
     a, b = unwrap_box(one), unwrap_box(other)
@@ -203,7 +212,7 @@ class Area(Struct, frozen=True, dict=True):
             raise RequestError("its parts are nested too deeply", field=field) from error
         geometries = [_checked_geometry(each, field) for each in parts]
         try:
-            found = unary_union([shape(each) for each in geometries])
+            found = unary_union([side for each in geometries for side in _cut_if_crossing(shape(each))])
         except Exception as error:
             said = shape_error(error)
             raise RequestError(f"this geometry cannot be used: {said}", field=field) from error
@@ -277,36 +286,42 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
 
     A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
-    parts. It also crosses if two of its neighbouring positions are more than half a turn apart.
+    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart.
     """
-    import shapely  # noqa: PLC0415 # as above
-
-    if not _crosses(geometry):
-        return geometry
-
-    def shifted(positions: Any) -> Any:
-        positions = positions.copy()
-        positions[positions[:, 0] < 0, 0] += 360
-        return positions
-
-    moved = shapely.transform(geometry, shifted)
-    return moved if moved.is_valid else shapely.make_valid(moved)
-
-
-def _crosses(geometry: "BaseGeometry") -> bool:
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above
 
     west, _, east, _ = geometry.bounds
     if east - west <= 180:  # noqa: PLR2004 # half a turn
-        return False
-    parts = shapely.get_parts(geometry)
-    if len(parts) > 1:
-        bounds = shapely.bounds(parts)
-        is_cut = (bounds[:, 0] == -180).any() and (bounds[:, 2] == 180).any()  # noqa: PLR2004 # as above
-        return bool(is_cut and (bounds[:, 2] - bounds[:, 0] < 180).all())  # noqa: PLR2004 # half a turn
-    steps = np.abs(np.diff(shapely.get_coordinates(geometry)[:, 0]))
-    return bool(((steps > 180) & (steps < 360)).any())  # noqa: PLR2004 # half a turn, and a whole one
+        return geometry
+    parts = shapely.get_parts(shapely.get_parts(geometry))
+    crosses, bounds = _cross(parts), shapely.bounds(parts)
+    is_narrow = crosses | (bounds[:, 2] - bounds[:, 0] < 180)  # noqa: PLR2004 # as above
+    is_cut = (bounds[:, 0] == -180).any() and (bounds[:, 2] == 180).any()  # noqa: PLR2004 # the antimeridian
+    if not crosses.any() and not (is_cut and len(parts) > 1 and is_narrow.all()):
+        return geometry
+    # Parts around 0 degrees stay where they are.
+    at, of_part = shapely.get_coordinates(parts, return_index=True)
+    shifts = np.zeros_like(at)
+    shifts[:, 0] = 360 * ((crosses | (bounds[:, 2] <= 0))[of_part] & (at[:, 0] < 0))
+    moved = shapely.transform(geometry, lambda positions: positions + shifts)
+    return moved if moved.is_valid else shapely.make_valid(moved)
+
+
+def _cross(parts: Any) -> Any:
+    """Return of each part whether it crosses the antimeridian by itself: an array of bool."""
+    import numpy as np  # noqa: PLC0415 # as above
+    import shapely  # noqa: PLC0415 # as above
+
+    shells = shapely.get_exterior_ring(parts)
+    at, of_part = shapely.get_coordinates(
+        np.where(shapely.is_missing(shells), parts, shells), return_index=True
+    )
+    steps = np.abs(np.diff(at[:, 0]))
+    is_long = (steps > 180) & (steps < 360) & (of_part[1:] == of_part[:-1])  # noqa: PLR2004 # half a turn, and a whole one
+    found = np.zeros(len(parts), bool)
+    found[of_part[1:][is_long]] = True
+    return found
 
 
 def _geometries(given: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:

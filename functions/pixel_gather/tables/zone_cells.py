@@ -23,6 +23,7 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.locate_window import Grid
+from pixel_gather.core.plan.longitudes import HALF_TURN
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.covered_shares import Fractions, covered_shares
 from pixel_gather.tables.features import LONLAT, Features, Floats, Integers
@@ -124,18 +125,19 @@ def check_zones(features: Features) -> Features:
         wrong[features.is_empty[part]] = LineStatus.EMPTY
         wrong[~has_none & ~is_area] = LineStatus.NO_AREA
         shapes[wrong != 0] = None
+        # Those that cross 180 degrees in one piece may cross themselves on the map alone: lay them out first.
+        if counts_degrees:
+            for index in np.flatnonzero(_are_wide(shapes)):
+                shapes[index] = unwrapped_shape(shapes[index])
         # Make polygons of invalid ones and of collections.
         is_invalid = ~shapely.is_valid(shapes) & (wrong == 0)
         n += int(is_invalid.sum())
         shapes[is_invalid] = shapely.make_valid(shapes[is_invalid])
         for index in np.flatnonzero((wrong == 0) & (is_invalid | (kinds == 7))):  # noqa: PLR2004 # as above
             shapes[index] = union_of([shapes[index]])
-        # Cut those that cross 180 degrees in one piece, or lie beyond it.
+        # Cut those that lie across 180 degrees, or beyond it.
         if counts_degrees:
-            west, _, east, _ = shapely.bounds(shapes).T
-            with np.errstate(invalid="ignore"):
-                wide = np.flatnonzero((east - west > 180) | (east > 180) | (west < -180))  # noqa: PLR2004 # half a turn
-            for index in wide:
+            for index in np.flatnonzero(_are_wide(shapes)):
                 shapes[index] = union_of(sides_of_shape(unwrapped_shape(shapes[index])))
         # What is left of some may have no area.
         lost = (wrong == 0) & (shapely.is_empty(shapes) | (shapely.area(shapes) == 0))
@@ -149,6 +151,16 @@ def check_zones(features: Features) -> Features:
         *([f"{counted(n_not, 'feature')} without an area: the table says no_area"] if n_not else []),
     ]
     return replace(features, geometries=checked, problems=problems, notes=(*features.notes, *notes))
+
+
+def _are_wide(shapes: Objects) -> Mask:
+    """Return which shapes in degrees may cross 180 degrees: wider than half a turn, or beyond it."""
+    import shapely  # noqa: PLC0415 # zones alone need it
+
+    west, _, east, _ = shapely.bounds(shapes).T
+    with np.errstate(invalid="ignore"):
+        found: Mask = (east - west > HALF_TURN) | (east > HALF_TURN) | (west < -HALF_TURN)
+    return found
 
 
 class ZonePlaces:
