@@ -545,6 +545,14 @@ def test_what_is_wrong_is_named(folder: Path, tmp_path: Path, changes: dict[str,
     assert str(refused.value).startswith(says)
 
 
+def test_several_points_of_one_feature_are_refused(folder: Path, tmp_path: Path) -> None:
+    """A line is of one pixel."""
+    shape = {"type": "MultiPoint", "coordinates": [[100, 100], [200, 100]]}
+
+    with pytest.raises(RequestError, match="each point of a MultiPoint is a feature"):
+        points(shape, str(folder / "list.csv"), to=tmp_path / "t.parquet", crs=CRS)
+
+
 def test_the_receipt_is_beside_the_table(folder: Path, tmp_path: Path) -> None:
     """The images' table says what was asked, and what became of each image."""
     points(

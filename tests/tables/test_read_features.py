@@ -406,6 +406,8 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
         ("a.geojson", b'{"type": "FeatureCollection", "features": []}', "there is no feature"),
         ("a.parquet", b"PAR1PAR1", "not Parquet"),
         ("a.parquet", _geoparquet(encoding="point"), "its geometry is point; write it as WKB"),
+        ("a.shp", bytes.fromhex("0000270a") + bytes(96), "a.shp: this is neither Parquet, GeoJSON nor CSV"),
+        ("a.kml", b'<?xml version="1.0"?>\n<kml/>', "a.kml: this is neither Parquet, GeoJSON nor CSV"),
         ("a.csv", b"plot,X,Y\n1,2,3\n", "crs: say which CRS these coordinates are of"),
     ],
 )

@@ -373,7 +373,13 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
     from arro3.core import DataType, Field, Schema, Table  # noqa: PLC0415 # 0.1 s, for features alone
     from arro3.io import infer_csv_schema, read_csv  # noqa: PLC0415 # as above
 
-    first = file.readline(1 << 20).decode(errors="replace")
+    head = file.read(1 << 20)
+    if b"\0" in head or head.lstrip().startswith(b"<"):  # a shapefile makes the library panic
+        raise RequestError(
+            "this is neither Parquet, GeoJSON nor CSV: write the features as one of them, such as by ogr2ogr",
+            field=name,
+        )
+    first, *_ = head.decode(errors="replace").split("\n", 1)
     delimiter = max(",;\t", key=first.count)
     file.seek(0)
     with _refusing(name, "this is no CSV file"):

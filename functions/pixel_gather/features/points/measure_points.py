@@ -57,7 +57,9 @@ class PointTable(Struct, frozen=True):
         """Return the points; see `TableKind`."""
         if features.geometries is not None:
             raise RequestError(
-                "these are no points: polygons are zones (pixel-gather zones)", field="features"
+                "these are no single points: polygons are zones (pixel-gather zones), and each point of a "
+                "MultiPoint is a feature",
+                field="features",
             )
         return features
 
