@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from copy import replace
 from typing import Any
 
@@ -131,6 +132,22 @@ def test_a_claimed_scale_is_told_where_it_is_not_applied(values: str, n_warnings
     draft = drafted(FakeImage(pixels=PIXELS[:1]), table=table, values=values)
 
     assert sum("claims another scale than the file's" in said for said in draft.warnings) == n_warnings
+
+
+@pytest.mark.parametrize(
+    ("n_scaled", "becomes"),
+    [(1, "2 of 3 .*: their numbers stay as they are"), (2, "1 of 3 .*: their status will be unlike")],
+)
+def test_scaled_values_beside_stored_ones_are_told(n_scaled: int, becomes: str) -> None:
+    """If nobody says what the numbers of some sources mean. Without such sources, nothing is told."""
+    scaled = like(scales=(0.5,) * 2, offsets=(1.0,) * 2)
+    images = [scaled] * n_scaled + [like()] * (3 - n_scaled)
+
+    said = [each for each in drafted(*images, values="scaled").warnings if "neither scale" in each]
+
+    assert re.search(becomes, *said)
+    for others in ([scaled] * 3, [like()] * 3):
+        assert not any("neither scale" in each for each in drafted(*others, values="scaled").warnings)
 
 
 def test_what_is_no_scale_or_no_offset_does_not_count() -> None:

@@ -31,6 +31,7 @@ from pixel_gather.core.plan.sample_warnings import (
     warnings_of_claims,
     warnings_of_places,
     warnings_of_sample,
+    warnings_of_silent_sources,
     warnings_of_unfit,
     warnings_of_warps,
 )
@@ -205,6 +206,7 @@ def draft_slot(
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
     apart = [each for each in unfit if each.status is Status.UNLIKE]
+    found = [each if isinstance(each, SourceError) else each.header for each in opened]
     is_mask = request.mask is not None and request.mask.band == name
     reduced_by = None if request.reduce is None or is_mask else request.reduce.statistic
     return Draft(
@@ -261,8 +263,17 @@ def draft_slot(
             *warnings_of_claims(
                 slot,
                 sample.sources,
-                [each if isinstance(each, SourceError) else each.header for each in opened],
+                found,
                 heeds_claims=request.values != "raw",
+            ),
+            *(
+                warnings_of_silent_sources(
+                    slot, sample.sources, found, scaling=_lowest_scaling(sample, bands[0])
+                )
+                if request.values == "scaled"
+                and request.output.append_to is None  # the cube decides
+                and not are_classes(header, name, is_mask=is_mask)
+                else ()
             ),
         ),
     )

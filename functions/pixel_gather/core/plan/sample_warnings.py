@@ -12,6 +12,7 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.plurals import in_degrees
+from pixel_gather.core.model.scaling import NO_SCALING, SCALING_COLUMNS, Scaling
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.status import Status
@@ -299,6 +300,45 @@ def warnings_of_claims(
                 )
             )
     return said
+
+
+def warnings_of_silent_sources(
+    slot: SourceSlot,
+    sources: Sequence[Source],
+    opened: Sequence[Header | SourceError],
+    *,
+    scaling: tuple[float, float],
+) -> list[str]:
+    """Warn about sources of scaled values that say neither scale nor offset, where others do.
+
+    Args:
+        slot: The measurement of the sources.
+        sources: The sample.
+        opened: The header of each, or why there is none.
+        scaling: The commonest scale and the lowest offset beside it.
+    """
+    of_band = f" of band {slot.name}" if slot.name else ""
+    there = [
+        (source, header, Scaling.of(header, slot.bands[0], source, raw=False))
+        for source, header in zip(sources, opened, strict=True)
+        if isinstance(header, Header) and slot.bands[0] <= header.n_bands
+    ]
+    silent = [
+        header
+        for source, header, said in there
+        if (said.scale, said.offset) == NO_SCALING
+        and all(source.columns.get(name) is None for name in SCALING_COLUMNS[:-1])
+    ]
+    if not silent or all((said.scale, said.offset) == NO_SCALING for _, _, said in there):
+        return []
+    which = (
+        f"{len(silent)} of {len(there)} sampled sources{of_band} say neither scale nor offset, such as "
+        f"{shown_href(silent[0].href)}"
+    )
+    remedy = "Columns scale and offset of the list can say them"
+    if scaling == NO_SCALING:
+        return [PixelWarning(f"{which}: their numbers stay as they are, beside scaled ones. {remedy}")]
+    return [LossWarning(f"{which}: their status will be unlike. {remedy}")]
 
 
 def _declared_value(header: Header, band: int, name: str) -> float | None:
