@@ -123,9 +123,9 @@ def test_refused_in_words(more: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("levels", "n_times", "says"),
     [
-        ([2, 4], "16.0", "They are those of overview 1, the coarsest that its files have"),
-        ([2, 90], "30.3", "They are those of overview 0: the next is coarser than the grid"),
-        ([], "59.0", "No overview fits: its files have none, or all are coarser than the grid"),
+        ([2, 4], "20.0", "They are those of overview 1, the coarsest that its files have"),
+        ([2, 90], "40.0", "They are those of overview 0: the next is coarser than the grid"),
+        ([], "80.0", "No overview fits: its files have none, or all are coarser than the grid"),
     ],
 )
 def test_a_grid_that_passes_over_pixels_says_what_is_read(

@@ -498,10 +498,17 @@ def test_plan_says_where_most_pixels_are_passed_over(tmp_path: Path) -> None:
     }
     (said,) = plan.warnings
     assert said == (
-        "nearest takes few of the pixels: they are 5.3 times as fine as those of the grid. An overview would "
+        "nearest takes few of the pixels: they are 5.0 times as fine as those of the grid. An overview would "
         "have fewer to read: write overview: auto (--overview auto), or a number from 0, the largest; its "
         "files may have some"
     )
+    west, south, east, north = BOX
+    one_pixel = {"point": [(west + east) / 2, (south + north) / 2]}
+    for resolution in (10, 20):
+        grid = {"crs": "EPSG:32633", "resolution": resolution}
+        assert not make_plan(
+            REQUEST | {"sources": {"hrefs": [file]}, "window": one_pixel, "grid": grid}
+        ).warnings
 
 
 def test_place_between_which_there_is_a_pole_is_told(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_a_grid_that_takes_few_pixels_says_what_would_read_less(
     """What the files have, or why it does not fit."""
     (said,) = warped(like(**header), width=80, overview=overview).warnings
 
-    assert said.startswith("nearest takes few of the pixels: they are 7.3 times as fine as those of the grid")
+    assert said.startswith("nearest takes few of the pixels: they are 8.0 times as fine as those of the grid")
     assert said.endswith(says)
 
 

@@ -242,6 +242,7 @@ def draft_slot(
             *warnings_of_warps(
                 slot,
                 warps,
+                projector,
                 n_overviews=len(header.overviews),
                 fits_overviews=request.overview == "auto",
                 has_classes=are_classes(header, name, is_mask=is_mask),

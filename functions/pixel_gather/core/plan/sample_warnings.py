@@ -35,8 +35,10 @@ from pixel_gather.core.ports import Projector
 _MANY_DEGREES: Final = 10
 """Pixels of whole degrees that are so many times as wide as those of the sources may be meant in metres."""
 
-_MANY: Final = 4
-"""Pixels of a source for each pixel of a grid from which on the plan names overviews."""
+_MANY: Final = 2.02
+"""Pixels of a source that are more times as fine as those of a grid are mostly passed over. Those that are
+about twice as fine are not.
+"""
 
 
 def warnings_of_sample(
@@ -215,6 +217,7 @@ def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried
 def warnings_of_warps(
     slot: SourceSlot,
     warps: Sequence[Warp],
+    projector: Projector,
     *,
     n_overviews: int,
     fits_overviews: bool,
@@ -225,6 +228,7 @@ def warnings_of_warps(
     Args:
         slot: The measurement of the sources.
         warps: Of the sample.
+        projector: Between the CRSs.
         n_overviews: How many one of its files has. 0 if they were not looked for.
         fits_overviews: Whether each file is read from the overview that fits the grid: `overview: auto`.
         has_classes: Whether its values are classes, which only some overviews keep.
@@ -235,9 +239,8 @@ def warnings_of_warps(
         said.append(
             f"{PARTLY_OUTSIDE} {n_ending} of {len(warps)} sampled sources{of_band}: {OVERHANG_IS_NODATA}"
         )
-    share = max((each.share for each in warps), default=0)
-    if share > _MANY:
-        side = math.sqrt(share)
+    side = max((times_finer(each.own, each.target, projector) for each in warps), default=0)
+    if side > _MANY:
         has = f"it has {n_overviews}" if n_overviews else "its files may have some"
         better = (
             "An overview would have fewer to read: write overview: auto (--overview auto), or a number from "
