@@ -143,9 +143,9 @@ def test_scaled_values_beside_stored_ones_are_told(n_scaled: int, becomes: str) 
     scaled = like(scales=(0.5,) * 2, offsets=(1.0,) * 2)
     images = [scaled] * n_scaled + [like()] * (3 - n_scaled)
 
-    said = [each for each in drafted(*images, values="scaled").warnings if "neither scale" in each]
+    (said,) = (each for each in drafted(*images, values="scaled").warnings if "neither scale" in each)
 
-    assert re.search(becomes, *said)
+    assert re.search(becomes, said)
     for others in ([scaled] * 3, [like()] * 3):
         assert not any("neither scale" in each for each in drafted(*others, values="scaled").warnings)
 
