@@ -9,7 +9,6 @@ a folder. Those of /plans, /rankings and /tables read S3 at once.
 `tests/handlers/rank/test_rank_request.py` makes up bodies for rankings.
 """
 
-import copy
 import importlib
 import json
 import os
@@ -26,11 +25,11 @@ from obstore.store import LocalStore
 
 from handlers.api.control_plane import ControlPlane
 from handlers.deployment.settings import Settings
-from handlers.openapi.document import openapi_document
 from pixel_gather.core.errors import GatherNotFoundError
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
+from support.api_bridge import DOCUMENT, resource_of
 from support.api_bridge import event as search_event
 from support.dependency_groups import module_of_group
 from support.lambda_functions import ENVIRONMENT, Context, cold_start, line_of
@@ -43,7 +42,6 @@ _EXAMPLES: Final = int(os.environ.get("PIXEL_GATHER_EXAMPLES", "5"))
 _LEFT_OUT: Final = r"/(plans|rankings|tables|series|drill|openapi\.json)(/|$)"
 """Pattern of the paths that the functions of this test do not answer."""
 _PREFIXES_OF_GATHERS: Final = ("/gathers", "/lists")
-_DOCUMENT: Final = openapi_document()
 
 
 @dataclass
@@ -77,25 +75,6 @@ class FakeS3:
         return {"LastModified": datetime.now(UTC), "ContentLength": 1}
 
 
-def strict(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the description with no field allowed in an answer that it does not name.
-
-    Documents of STAC may have others: their own specification describes them.
-    """
-    found = copy.deepcopy(document)
-    schemas = found["components"]["schemas"]
-    waiting: list[Any] = [each for name, each in schemas.items() if not name.startswith("Stac")]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            if part.get("type") == "object" and part.get("properties") and "additionalProperties" not in part:
-                part["additionalProperties"] = False
-            waiting += list(part.values())
-        elif isinstance(part, list):
-            waiting += part
-    return found
-
-
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """All these functions as one WSGI application."""
@@ -121,7 +100,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                 or None
             )
             found = search_event(method, f"/?{environ['QUERY_STRING']}", body=body)
-            found |= {"path": path} | _matched(path)
+            resource, parameters = resource_of(path)
+            found |= {"path": path, "resource": resource, "pathParameters": parameters or None}
             if not path.startswith(_PREFIXES_OF_GATHERS):
                 told = search.handler(found, Context())
             else:
@@ -137,16 +117,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         search.catalog.close()
 
 
-def _matched(path: str) -> dict[str, Any]:
-    import re  # noqa: PLC0415 # of this function alone
-
-    for resource in _DOCUMENT["paths"]:
-        if match := re.fullmatch(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", resource), path):
-            return {"resource": resource, "pathParameters": match.groupdict() or None}
-    return {"resource": "/{proxy+}", "pathParameters": None}
-
-
-_SCHEMA: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(_DOCUMENT)))).exclude(
+_SCHEMA: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(DOCUMENT))).exclude(
     path_regex=_LEFT_OUT
 )
 _ROUTES: Final = {found.ok().label: found.ok() for found in _SCHEMA.get_all_operations()}

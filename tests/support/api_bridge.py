@@ -3,6 +3,7 @@
 Each request becomes an event. It handles one request at a time, like one environment of a function.
 """
 
+import copy
 import json
 import re
 import threading
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from jsonschema import Draft202012Validator
 
 from handlers.openapi.document import openapi_document
 from handlers.search.routes import ROUTES
@@ -29,6 +32,29 @@ _DESCRIPTION: Final[dict[str, Any]] = {
 }
 
 
+def _strict(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the description with no field allowed in an answer that it does not name.
+
+    Documents of STAC may have others: their own specification describes them.
+    """
+    found = copy.deepcopy(document)
+    schemas = found["components"]["schemas"]
+    waiting: list[Any] = [each for name, each in schemas.items() if not name.startswith("Stac")]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if part.get("type") == "object" and part.get("properties") and "additionalProperties" not in part:
+                part["additionalProperties"] = False
+            waiting += list(part.values())
+        elif isinstance(part, list):
+            waiting += part
+    return found
+
+
+DOCUMENT: Final = _strict(openapi_document())
+"""The description, with nothing in an answer that it does not name."""
+
+
 def event(
     method: str, target: str, *, body: str | None = None, domain: str = "api.example.org", base: str = ""
 ) -> dict[str, Any]:
@@ -43,7 +69,7 @@ def event(
     """
     parts = urlsplit(target)
     path = unquote(parts.path) or "/"
-    resource, parameters = _resource(path)
+    resource, parameters = resource_of(path)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     return {
         "resource": resource,
@@ -75,11 +101,26 @@ def told(
     query: Mapping[str, str] | None = None,
     left_s: float = 29.0,
 ) -> tuple[int, Any]:
-    """Return the status and the decoded body of what the routes of a function answer."""
+    """Return the status and the decoded body of what the routes of a function answer.
+
+    The answer has to be as the OpenAPI document describes it.
+    """
     target = f"{path}?{urlencode(query)}" if query else path
     asked = event(method, target, body=None if body is None else json.dumps(body))
     answer = app.resolve(asked, Context(left_s=left_s))
-    return answer["statusCode"], body_of(answer)
+    status, found = answer["statusCode"], body_of(answer)
+    _check_described(method, path, status, found)
+    return status, found
+
+
+def _check_described(method: str, path: str, status: int, found: Any) -> None:
+    """Fail if the description of a route does not hold for an answer."""
+    resource, _ = resource_of(path)
+    response = DOCUMENT["paths"][resource][method.lower()]["responses"][str(status)]
+    if "$ref" in response:
+        response = DOCUMENT["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    (content,) = response["content"].values()
+    Draft202012Validator(content["schema"] | {"components": DOCUMENT["components"]}).validate(found)
 
 
 @contextmanager
@@ -119,8 +160,9 @@ def _headers(answer: Mapping[str, Any]) -> dict[str, str]:
     return many | dict(answer.get("headers") or {})
 
 
-def _resource(path: str) -> tuple[str, dict[str, str]]:
-    for resource in RESOURCES:
+def resource_of(path: str) -> tuple[str, dict[str, str]]:
+    """Return the path of a route as API Gateway knows it, and its parameters."""
+    for resource in DOCUMENT["paths"]:
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", resource)
         if match := re.fullmatch(pattern, path):
             return resource, match.groupdict()

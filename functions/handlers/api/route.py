@@ -30,7 +30,7 @@ class Answer(Struct, frozen=True):
 
     description: str
     type: str
-    """Name of a type in an ``answers`` module."""
+    """Name of a type in an ``answers`` module, or several with ``|`` between them."""
 
     media_type: str = JSON
     headers: Mapping[str, Parameter] = {}

@@ -98,7 +98,8 @@ def _point_to_components(value: Any) -> Any:
 def _named_types() -> Iterator[str]:
     yield from ("State", "Problem")
     for route in ROUTES:
-        yield from (answer.type for answer in route.answers.values())
+        for answer in route.answers.values():
+            yield from answer.type.split(" | ")
         if route.body is not None and route.body != _REQUEST:
             yield route.body
 
@@ -154,4 +155,5 @@ def _answer(answer: Answer) -> Schema:
 
 
 def _content(type_name: str, media_type: str = JSON) -> Schema:
-    return {media_type: {"schema": {"$ref": SCHEMAS + type_name}}}
+    either = [{"$ref": SCHEMAS + name} for name in type_name.split(" | ")]
+    return {media_type: {"schema": {"anyOf": either} if len(either) > 1 else either[0]}}

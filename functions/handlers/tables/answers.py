@@ -239,6 +239,9 @@ class TableResult(TypedDict, total=False):
     job: str
     """Which wrote this version."""
 
+    removals: int
+    """How often a table or ranking of this name was removed before."""
+
     rounds: int
     lines: int
     statuses: dict[str, int]

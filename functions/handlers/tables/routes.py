@@ -13,7 +13,7 @@ _IMAGES: Final = {
     "collections": Parameter("Only scenes of these, with commas."),
 }
 _AT_ONCE: Final = {
-    200: Answer("The values.", "Series"),
+    200: Answer("The values, or the complete table that has them.", "Series | TableStatus"),
     202: Answer("Over 2,000 images or 20 s: a table job has started, or is running.", "TableStarted"),
 }
 
@@ -56,7 +56,10 @@ ROUTES: Final = (
             "list": Parameter("Address of a list of the files."),
             "bands": Parameter("Numbers of bands from 1, with commas; all if not given."),
         },
-        answers={200: Answer("The pixels.", "Drilled"), 202: _AT_ONCE[202]},
+        answers={
+            200: Answer("The pixels, or the complete table that has them.", "Drilled | TableStatus"),
+            202: _AT_ONCE[202],
+        },
         problems=(422, 429, 503),
     ),
     Route(
