@@ -51,6 +51,38 @@ def test_control_store_is_cleared_by_two_processes(tmp_path: Path, make: Callabl
     asyncio.run(steps())
 
 
+def test_sidecars_are_cleared_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not find one looks whether the plan is there, so it must be gone by then."""
+    removed: list[list[str]] = []
+
+    async def note(_: Store, keys: list[str]) -> None:
+        removed.append(sorted(keys))
+
+    async def steps() -> None:
+        control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+        for key in ("shards/00001.msgpack", "template", "list"):
+            await control.put(key, b"x")
+        monkeypatch.setattr(obstore, "delete_async", note)
+        await control.clear()
+
+    asyncio.run(steps())
+
+    assert removed == [[".gather/list", ".gather/template"], [".gather/shards/00001.msgpack"]]
+
+
+@pytest.mark.parametrize("make", [in_memory, in_folder])
+def test_empty_files_are_left_out_if_wanted(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+    """A machine that lost its power may have left one: it is no sidecar."""
+
+    async def steps() -> list[set[str]]:
+        control = ObjectControlStore(make(tmp_path), ".gather/")
+        await control.put("shards/0", b"x")
+        await control.put("shards/1", b"")
+        return [await control.list_("shards/", skip_empty=each) for each in (False, True)]
+
+    assert asyncio.run(steps()) == [{"shards/0", "shards/1"}, {"shards/0"}]
+
+
 @pytest.mark.parametrize("make", [in_memory, in_folder])
 def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
     """Files can be put, replaced, streamed, listed, read in part and removed, only below the prefix."""

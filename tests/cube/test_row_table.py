@@ -8,9 +8,10 @@ import duckdb
 import numpy as np
 import pytest
 import zarr
+from obstore.store import LocalStore
 
 from pixel_gather.core.results.row_coordinates import NO_TIME
-from pixel_gather.io.cube.row_table import ROWS_KEY, write_row_table
+from pixel_gather.io.cube.row_table import ROWS_KEY, shards_below, write_row_table
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -68,6 +69,13 @@ def test_table_names_every_shard_with_its_size_and_etag(cube: Path) -> None:
     assert [key for key, _, _ in told["shards"]] == keys
     assert [nbytes for _, nbytes, _ in told["shards"]] == [(cube / key).stat().st_size for key in keys]
     assert all(etag for _, _, etag in told["shards"])
+
+
+def test_shards_that_a_given_up_append_has_left_are_not_named(cube: Path) -> None:
+    """They lie beyond the cube's rows."""
+    found = shards_below(LocalStore(cube), ["band_1"], n_shards=11)
+
+    assert [key for key, _, _ in found] == [f"band_1/c/{row}/0/0" for row in range(11)]
 
 
 def test_receipt_names_the_table_as_that_of_the_sources(cube: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import warnings
 from collections.abc import Iterator
+from copy import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -19,6 +20,7 @@ import pytest
 
 from pixel_gather import ChipDataset, open_chips
 from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
+from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.features.chips.epoch_order import order_of_epoch
 from pixel_gather.features.chips.split_places import places_apart
 from pixel_gather.io.cube import chip_pixels
@@ -424,6 +426,22 @@ def test_wrong_options_and_places_are_refused(place: Path, tmp_path: Path) -> No
     with pytest.raises(StoreError):
         open_chips(tmp_path)
     assert open_chips(place, measurements=["band_2"])[0]["pixels"].shape == (1, 3, SIDE, SIDE)
+
+
+def test_chips_of_a_lost_shard_are_fill(place: Path, tmp_path: Path) -> None:
+    """The receipt says that no worker has written it."""
+    import shutil  # noqa: PLC0415 # as below
+
+    cube = Path(shutil.copytree(place, tmp_path / "cube"))
+    receipt = Receipt.from_bytes((cube / "receipt.json").read_bytes())
+    receipt = replace(receipt, shards=receipt.shards | {"band_1/c/0/0/0/0": None})
+    (cube / "receipt.json").write_bytes(receipt.to_bytes())
+    (cube / "band_1/c/0/0/0/0").unlink()
+
+    lost, there = open_chips(cube)[0]["pixels"]
+
+    assert not lost.any()
+    assert there.any()
 
 
 def test_a_damaged_shard_is_told(place: Path, tmp_path: Path) -> None:

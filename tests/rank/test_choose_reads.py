@@ -74,6 +74,14 @@ def test_a_scene_is_read_at_the_coarsest_level_that_may_decide_it(error: float, 
     assert [each.step for each in rounds("0.1").choose_reads(found)] == [step, step]
 
 
+def test_only_scenes_that_can_be_read_finer_are_read() -> None:
+    """The rank of both is open. Of one, no finer level could be read."""
+    stuck, other = scene(measured_scene(1.0)), scene(measured_scene(1.0))
+    stuck.fail(Status.CORRUPT, "why")
+
+    assert [each.ranked for each in rounds("0.1").choose_reads([stuck, other])] == [other]
+
+
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_scene_counts_as_kept_if_nothing_of_it_was_read(*, was_read: bool) -> None:
     """A finer level that is kept does not change that its coarsest one was read."""
