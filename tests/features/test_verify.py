@@ -1,8 +1,10 @@
 """A cube is compared with its receipt: untouched, and with each kind of damage."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from copy import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from click.testing import CliRunner
 
 from pixel_gather import StoreError, StoreSettings, gather, verify
 from pixel_gather.core.results.own_checksum import with_checksum
+from pixel_gather.core.results.receipt import Receipt, ReceiptFile
+from pixel_gather.io.cube.row_table import read_row_table, write_row_table
 from pixel_gather.io.cube.written_report import PAGE_KEYS
 from pixel_gather_cli.main import command
 from support.counted_s3 import counted_s3
@@ -428,6 +432,24 @@ def test_pixels_where_a_row_has_no_source_are_compared(tmp_path: Path) -> None:
 
     (found,) = verify(tmp_path / "cube.zarr").differences
     assert found == "b/c/0/0/0 has other pixels than the receipt says"
+
+
+def test_other_pixels_are_told_if_the_table_has_no_digests_of_rows(cube: Path) -> None:
+    """Then nothing excuses them."""
+    metadata, batches = read_row_table((cube / "rows.parquet").read_bytes())
+    with (cube / "rows.parquet").open("wb") as file:
+        without = ({name: each[name] for name in each if name != "pixel_digest"} for each in batches)
+        write_row_table(without, file, metadata=metadata)
+    content = (cube / "rows.parquet").read_bytes()
+    receipt = Receipt.from_bytes((cube / "receipt.json").read_bytes())
+    told = ReceiptFile(nbytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    receipt = replace(receipt, files=receipt.files | {"rows.parquet": told})
+    (cube / "receipt.json").write_bytes(receipt.to_bytes())
+    assert verify(cube).is_same
+
+    one_pixel(cube)
+
+    assert verify(cube).differences == ("band_1/c/1/0/0 has other pixels than the receipt says",)
 
 
 @pytest.fixture(scope="module")
