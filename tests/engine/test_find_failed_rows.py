@@ -23,7 +23,9 @@ from pixel_gather.engine.find_failed_rows import MOST_TRIES, FailedRows, chooses
 from pixel_gather.engine.withdraw_tries import withdraw_tries
 from pixel_gather.features.verify.check_cube import check_cube
 from pixel_gather.io.cube import grown_shard
+from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_row_table
+from pixel_gather.io.cube.shard_codec import EMPTY
 from pixel_gather.io.cube.version_store import VersionStore
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, read_failed, rows
@@ -533,6 +535,30 @@ class StoppedCube(ZarrCube, frozen=True, kw_only=True):
         if key.endswith(f"/{ROOT_KEY}"):
             raise StoreError("stopped")
         return await ZarrCube.put_object(self, key, content, replaces=replaces)
+
+
+def test_a_try_that_takes_over_names_no_chunks_of_the_former_ones_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else they would be pixels of later rows, if the worker of those was lost."""
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    grown = place(4)
+
+    def chunks_of_new_rows() -> np.ndarray[Any, np.dtype[Any]]:
+        return read_index(grown.contents()["band_1/c/1/0/0"], (2, 2, 2))[1, ..., 0]
+
+    grown.gather(rows(*range(6)))
+    grown.watch = lambda store: StoppedCube(store=store, place="place")
+    with pytest.raises(StoreError, match="stopped"):
+        grown.append(rows(6, 7))
+    assert (chunks_of_new_rows() != EMPTY).all()
+
+    come_back(grown, 4)
+    grown.watch = lambda store: ZarrCube(store, "place")
+    grown.append(rows(*range(6)))
+
+    assert (chunks_of_new_rows() == EMPTY).all()
+    check_rows(grown, *range(6))
 
 
 @pytest.mark.parametrize("n_rows", [3, 5])
