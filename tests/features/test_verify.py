@@ -419,21 +419,6 @@ def test_pixels_of_nan_are_the_same(tmp_path: Path) -> None:
     assert verify(tmp_path / "cube.zarr").is_same
 
 
-def test_pixels_where_a_row_has_no_source_are_compared(tmp_path: Path) -> None:
-    """Rows that have failed may hold other pixels, as they may be tried again."""
-    lines = [f"{FILES[0]},2024-01-01,a", f"{FILES[1]},2024-01-01,b", f"{FILES[2]},2024-01-02,a"]
-    (tmp_path / "list.csv").write_text("\n".join(["href,time,band", *lines]))
-    window = {"pixels": [0, 0, 40, 30]}
-    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": window}, to=tmp_path / "cube.zarr")
-    array: Any = zarr.open_group(tmp_path / "cube.zarr", mode="r+")["b"]
-    assert verify(tmp_path / "cube.zarr").is_same
-
-    array[1, 2, 3] = 5
-
-    (found,) = verify(tmp_path / "cube.zarr").differences
-    assert found == "b/c/0/0/0 has other pixels than the receipt says"
-
-
 def test_other_pixels_are_told_if_the_table_has_no_digests_of_rows(cube: Path) -> None:
     """Then nothing excuses them."""
     metadata, batches = read_row_table((cube / "rows.parquet").read_bytes())
