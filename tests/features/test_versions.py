@@ -20,6 +20,7 @@ from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.tables.table_receipt import RESULT_KEY
 from support.command_line import run
 from support.counted_s3 import counted_s3
+from support.images import write_image
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("*.tif"))
@@ -228,6 +229,24 @@ def test_a_compacted_cube_grows_on(cube: Path) -> None:
     assert [each.kind for each in versions(cube)] == ["gather", "append", "append", "compact", "append"]
     assert zarr.open_array(cube / "band_1", mode="r").shape == (5, 30, 40)
     assert verify(cube).is_same
+
+
+def test_an_append_changes_no_pixel_of_a_cube_that_is_stored_with_loss(tmp_path: Path) -> None:
+    """A chunk with rows of both versions is encoded again without loss."""
+    images = np.random.default_rng(1).uniform(0, 9, (8, 32, 32)).astype("float32")
+    files = [Path(write_image(tmp_path / f"{n}.tif", each, nodata=None)) for n, each in enumerate(images)]
+    cube, window = tmp_path / "cube.zarr", {"window": {"pixels": [0, 0, 32, 32]}}
+    output = {"codec": "zfp", "zfp_tolerance": 0.5, "layout": {"chunk": [4, 32, 32], "shard_rows": 8}}
+    output |= {"expected_rows": 64}
+    gather(request(*files[:6], output=output) | window, to=cube, settings=QUIET)
+    before = open_cube(cube)["band_1"].values
+    assert 0 < np.abs(before - images[:6]).max() <= 0.5
+
+    gather(request(*files[6:], output={"append_to": cube}) | window, settings=QUIET)
+
+    after = open_cube(cube)["band_1"].values
+    np.testing.assert_array_equal(after[:6], before)
+    np.testing.assert_allclose(after[6:], images[6:], atol=0.5)
 
 
 def test_forgotten_versions_cannot_be_opened(cube: Path) -> None:
