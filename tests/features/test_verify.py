@@ -419,6 +419,20 @@ def test_pixels_of_nan_are_the_same(tmp_path: Path) -> None:
     assert verify(tmp_path / "cube.zarr").is_same
 
 
+@pytest.mark.parametrize(("version", "said"), [(2, "version 2 was begun"), (3, "rows.parquet has")])
+def test_a_table_is_that_of_a_begun_append_by_its_version(cube: Path, version: int, said: str) -> None:
+    """Any other one is a difference."""
+    cube.joinpath("versions").mkdir(exist_ok=True)
+    cube.joinpath("versions/00002.claim").write_text("{}")
+    metadata, batches = read_row_table((cube / "rows.parquet").read_bytes())
+    with (cube / "rows.parquet").open("wb") as file:
+        write_row_table(batches, file, metadata=metadata | {"version": version, "more": ""})
+
+    (found,) = verify(cube).differences
+
+    assert found.startswith(said)
+
+
 def test_other_pixels_are_told_if_the_table_has_no_digests_of_rows(cube: Path) -> None:
     """Then nothing excuses them."""
     metadata, batches = read_row_table((cube / "rows.parquet").read_bytes())

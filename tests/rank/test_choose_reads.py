@@ -65,6 +65,15 @@ def test_a_scene_whose_finer_level_cannot_be_read_is_not_tried_again(error: floa
     assert rounds("coarse").choose_reads([found]) == []
 
 
+@pytest.mark.parametrize(("precision", "step"), [("coarse", 1), ("2%", 3)])
+def test_after_a_level_that_tells_nothing_full_resolution_is_read(precision: str, step: int) -> None:
+    """A coarse ranking wants the next level."""
+    levels = {"level": 2, "levels": (2, 1, 0, None), "level_nbytes": (1.0, 4.0, 16.0, 64.0)}
+    found = scene(measured_scene(1.0, error=math.inf, **levels))
+
+    assert [each.step for each in rounds(precision).choose_reads([found])] == [step]
+
+
 @pytest.mark.parametrize(("error", "step"), [(0.3, 1), (0.5, 2), (9.0, 3)])
 def test_a_scene_is_read_at_the_coarsest_level_that_may_decide_it(error: float, step: int) -> None:
     """An error may be a quarter at the next level. The last level is full resolution."""
