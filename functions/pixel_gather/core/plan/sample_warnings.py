@@ -36,8 +36,9 @@ _MANY_DEGREES: Final = 10
 """Pixels of whole degrees that are so many times as wide as those of the sources may be meant in metres."""
 
 _MANY: Final = 2.02
-"""Pixels of a source that are more times as fine as those of a grid are mostly passed over. Those that are
-about twice as fine are not.
+"""From how many times as fine as a grid's pixels on the plan warns that a source's pixels are passed over.
+
+Twice as fine, and a little more by rounding, is no reason to warn.
 """
 
 
