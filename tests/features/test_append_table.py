@@ -139,10 +139,14 @@ def test_an_append_of_other_things_is_refused(
 
 
 def test_ids_that_repeat_are_refused(server: LocalServer, tmp_path: Path) -> None:
-    """A line would not tell of which feature it is."""
+    """A line would not tell of which feature it is. So a table that is to grow is not begun with them."""
     to, twice = tmp_path / "t.parquet", [{**PLOTS[0], "id": 1}, {**PLOTS[1], "id": 1}]
-    points(twice, listed(server, 0), append_to=to, id="id", crs=CRS)
 
+    with pytest.raises(RequestError, match="an id repeats"):
+        points(twice, listed(server, 0), append_to=to, id="id", crs=CRS)
+    assert not list(tmp_path.iterdir())
+
+    points(twice, listed(server, 0), to=to, id="id", crs=CRS)
     with pytest.raises(RequestError, match="an id repeats"):
         points(twice, listed(server, 1), append_to=to, id="id", crs=CRS)
 

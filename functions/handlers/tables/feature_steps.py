@@ -286,7 +286,7 @@ class FeatureSteps(Struct, frozen=True):
                     return dict(committed.result)
                 (there := own / "base").mkdir()
                 base = await tables.load(committed, there, with_lines=True)
-                base.check(state.about, features)  # another job may have made it, of other features or values
+                base.check(state.about)  # another job may have made it, of other features or values
                 if not base.gains(parts.records.values()):
                     return {**committed.result, "notes": state.notes, "appended": 0} | told
             # The features come from this job for a new table, else from the table that grows.

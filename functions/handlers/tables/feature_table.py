@@ -25,7 +25,7 @@ from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.open_list_file import open_list_file
-from pixel_gather.tables.base_table import BaseTable
+from pixel_gather.tables.base_table import BaseTable, refuse_repeated_ids
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_work import ImageWork, WantedImage
@@ -130,6 +130,8 @@ async def open_feature_table(
     """
     request, kind = asked.request, asked.kind
     features = await asyncio.to_thread(_features, asked, deployment)
+    if asked.append_to is not None:
+        refuse_repeated_ids(features)
     checked = await asyncio.to_thread(kind.check, features)
     gather = asked.gather(checked, deployment.settings)
     keeps = SceneFilter(checked, RasterioProjector()).meets
@@ -161,7 +163,7 @@ async def open_feature_table(
             base_etag=etag,
         )
         if base is not None:
-            base.check({"request": opened.about, "features": features.digest}, features)
+            base.check({"request": opened.about, "features": features.digest})
         yield opened
 
 

@@ -26,7 +26,7 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import open_list_file
-from pixel_gather.tables.base_table import BaseTable
+from pixel_gather.tables.base_table import BaseTable, refuse_repeated_ids
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measure_each
@@ -307,25 +307,14 @@ async def make_table(
                 f"{path} is there already, and no table of ours: choose another name", field=field
             )
         base = BaseTable.open_(path) if append_to is not None and is_there else None
-        return await _made_table(kind, request, path, base, settings or Settings(), on_progress)
-
-
-async def _made_table(  # what `make_table` has checked
-    kind: TableKind,
-    request: TableRequest,
-    path: Path,
-    base: BaseTable | None,
-    settings: Settings,
-    on_progress: Callable[[Progress], None],
-) -> MadeTable:
-    async with _open_job(kind, request, settings, base) as job:
-        if base is None:
-            job.check_new(path)
-        limits = request.limits
-        if limits.usd is not None or limits.seconds is not None:
-            forecast = (await job.plan()).forecast
-            limits.check("it", seconds=forecast.seconds, usd=forecast.usd, instead=_INSTEAD)
-        return await job.run(path, on_progress=on_progress)
+        grows, limits = append_to is not None, request.limits
+        async with _open_job(kind, request, settings or Settings(), base, grows=grows) as job:
+            if base is None:
+                job.check_new(path)
+            if limits.usd is not None or limits.seconds is not None:
+                forecast = (await job.plan()).forecast
+                limits.check("it", seconds=forecast.seconds, usd=forecast.usd, instead=_INSTEAD)
+            return await job.run(path, on_progress=on_progress)
 
 
 async def measure_images(
@@ -365,20 +354,35 @@ async def plan_table(
     if append_to is not None:
         path = _checked_path(append_to, field="append_to")
         base = BaseTable.open_(path) if side_path(path, "images").exists() else None
-    async with _open_job(kind, request, settings or Settings(), base) as job:
+    grows = append_to is not None
+    async with _open_job(kind, request, settings or Settings(), base, grows=grows) as job:
         return await job.plan()
 
 
 @asynccontextmanager
 async def _open_job(
-    kind: TableKind, request: TableRequest, settings: Settings, base: BaseTable | None = None
+    kind: TableKind,
+    request: TableRequest,
+    settings: Settings,
+    base: BaseTable | None = None,
+    *,
+    grows: bool = False,
 ) -> AsyncIterator[TableJob]:
     """Read the features and the list, and open what reads its images.
+
+    Args:
+        kind: Of the table.
+        request: What is computed, and of which images.
+        settings: Of this process.
+        base: The table that is appended to, if it is there.
+        grows: Whether the table is appended to, now or later.
 
     Raises:
         RequestError: The features or the list are wrong, or do not fit the table that is appended to.
     """
     features = await asyncio.to_thread(_features, request, settings)
+    if grows:
+        refuse_repeated_ids(features)
     checked = await asyncio.to_thread(kind.check, features)
     values = request.values
     keeps = SceneFilter(checked, RasterioProjector()).meets
@@ -407,7 +411,7 @@ async def _open_job(
                 base=base,
             )
             if base is not None:
-                base.check(opened.about, features)
+                base.check(opened.about)
             yield opened
 
 

@@ -107,7 +107,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
             digest=it["digest"],
         )
 
-    def check(self, about: Mapping[str, Any], features: Features) -> None:
+    def check(self, about: Mapping[str, Any]) -> None:
         """Refuse an append of other values or other features.
 
         Raises:
@@ -136,10 +136,6 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
                 values = "another value" if len(first) == 1 else "other values"
                 said = f"the table was made with {values} of {what}"
             raise RequestError(f"{said}: give the same, or make another table", field=_FIELD)
-        if len(set(features.ids.tolist())) < len(features):
-            raise RequestError(
-                "an id repeats among the features, so lines do not tell whose they are", field=_FIELD
-            )
         for tell in (_name, attrgetter("key")):
             if len(set(map(tell, self.records))) < len(self.records):
                 raise RequestError(
@@ -268,6 +264,21 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
             for each, stop in zip(self.records, stops, strict=True)
             if each.n_pieces and each.number in at
         }
+
+
+def refuse_repeated_ids(features: Features) -> None:
+    """Refuse features of which some share an id, for a table that grows.
+
+    Raises:
+        RequestError: A later append could not tell whose lines are whose.
+    """
+    ids = features.ids.tolist()
+    if len(set(ids)) < len(ids):
+        raise RequestError(
+            "an id repeats among the features, so lines do not tell whose they are: give each its own, or "
+            "write a table that does not grow (--to)",
+            field=_FIELD,
+        )
 
 
 def _plain(column: "Array") -> np.ndarray[Any, Any]:

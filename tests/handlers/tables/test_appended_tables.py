@@ -344,6 +344,18 @@ def test_an_append_of_other_things_is_refused(service: Service, changes: dict[st
     assert says in problem["detail"]
 
 
+def test_a_table_that_grows_is_not_begun_with_an_id_twice(service: Service) -> None:
+    """The second append could not tell whose lines are whose."""
+    point = {"type": "Point", "coordinates": [500_100, 5_199_900]}
+    feature = {"type": "Feature", "geometry": point, "properties": {"plot": 1}}
+    twice = {"points": {"type": "FeatureCollection", "features": [feature, feature]}}
+
+    code, problem = service.do("POST", "/tables", appending(service, 0) | twice)
+
+    assert (code, problem["field"]) == (422, "append_to"), problem
+    assert "an id repeats among the features" in problem["detail"]
+
+
 @pytest.fixture(scope="module")
 def halves(opened: Service, cogs: list[Path]) -> dict[str, str]:
     """Two halves of a scene, which overlap and are of one pass, and a list of each on S3."""
