@@ -178,10 +178,11 @@ def test_workers_find_the_marker_of_a_cancelled_gather_by_their_own_rights(users
     with refused_writes(deployment, "cancelled.zarr/band_1/c/*"):
         id_ = asked(users, "submit", "POST", "/gathers", request)[1]["id"]
         stopped = asked(users, "status", "DELETE", f"/gathers/{id_}")
-    planned = handled(users, "plan_gather", {"request": request, "execution": id_})
-    event = {"gather": planned["gather"], "execution": id_}
-    (tasks,) = _items(users, planned)
-    worked = handled(users, "gather_shard", event | {"tasks": tasks, "limit_s": 60})
+        # A worker that runs on after this must not commit its shard: then no task would be left.
+        planned = handled(users, "plan_gather", {"request": request, "execution": id_})
+        event = {"gather": planned["gather"], "execution": id_}
+        (tasks,) = _items(users, planned)
+        worked = handled(users, "gather_shard", event | {"tasks": tasks, "limit_s": 60})
 
     assert (stopped[0], stopped[1]["state"]) == (200, "stopped")
     assert worked["shards"] == []
