@@ -22,7 +22,6 @@ from pixel_gather.features.versions import compact_table
 from pixel_gather.tables import base_table, feature_rounds, map_tasks
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.feature_rounds import FeatureState, MeasuredPart
-from pixel_gather.tables.features import Features
 from pixel_gather.tables.map_tasks import MapTask
 from pixel_gather.tables.merge_zone_lines import LineMerger
 from pixel_gather.tables.part_folder import PartFolder
@@ -231,9 +230,9 @@ def _put_back_first_appends_of_other_values(monkeypatch: pytest.MonkeyPatch) -> 
     """Let a job add its values to a table of others that was made since the job was begun."""
     check = BaseTable.check
 
-    def at_the_beginning(table: BaseTable, about: Mapping[str, Any], features: Features) -> None:
+    def at_the_beginning(table: BaseTable, about: Mapping[str, Any]) -> None:
         if "list" not in about:
-            check(table, about, features)
+            check(table, about)
 
     monkeypatch.setattr(BaseTable, "check", at_the_beginning)
 
