@@ -8,17 +8,13 @@ import pytest
 from handlers.deployment.report_spending import report_spending
 from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.io.aws.metrics import EmfMetrics
-from support.lambda_functions import StateMachine, records
+from support.lambda_functions import StateMachine
+from support.spending import spent_in
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},
     "window": {"pixels": [0, 0, 40, 30]},
 }
-
-
-def spent_in(out: str) -> list[float]:
-    """Return the dollars in a function's log output."""
-    return [value for record in records(out, with_=SPENT_USD.name) for value in record[SPENT_USD.name]]
 
 
 @pytest.mark.long

@@ -14,16 +14,16 @@ from aws_lambda_powertools import Logger
 
 from pixel_gather import Settings, rank
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.estimate.pricing import GETS_PER_TASK, TRANSITIONS_PER_CHILD, USD_PER_GET
+from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
-from pixel_gather.core.metric_names import SPENT_USD
 from pixel_gather.features.rank.choose_reads import NothingKept, WantedRead
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog
 from support.api_bridge import event, told
-from support.lambda_functions import ENVIRONMENT, EXECUTION, Context, records
+from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
+from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
 from support.table_machine import TableMachine, opened_machine
 from support.table_service import check_document
 
@@ -340,19 +340,15 @@ def test_workers_tell_what_they_have_spent(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each tells the requests of its own round alone, one file that it puts, and the steps of a child."""
-    prices = {"USD_PER_GET": 1.0, "USD_PER_PUT": 1e3, "USD_PER_TRANSITION": 1e6}
-    for name, usd in prices.items():
-        monkeypatch.setattr(f"handlers.deployment.report_spending.{name}", usd)
+    tell_parts_apart(monkeypatch)
     _, line = service.ask({"sources": SCENES, "by": "b1", "precision": 0.01})
     _, shown = service.show(line["id"])
 
-    out = capsys.readouterr().out
-    spent = sum(usd for record in records(out, with_=SPENT_USD.name) for usd in record[SPENT_USD.name])
-    n_children, n_of_sample = sum(service.machine.n_children), 2  # a header, and a level
-    n_requests = shown["result"]["requests"] - n_of_sample + n_children * GETS_PER_TASK
-    assert len(service.machine.n_children) > 1
-    of_children = n_children * (1e3 + TRANSITIONS_PER_CHILD * 1e6)
-    assert spent == pytest.approx(of_children + n_requests, abs=0.5)
+    spent = sum(spent_in(capsys.readouterr().out))
+    n_children, n_of_sample = service.machine.n_children, 2  # a header, and a level
+    n_requests = shown["result"]["requests"] - n_of_sample
+    assert len(n_children) > 1
+    assert spent == pytest.approx(sum(n_children) * USD_OF_CHILD + n_requests, abs=0.5)
 
 
 @pytest.mark.long

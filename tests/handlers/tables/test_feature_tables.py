@@ -15,14 +15,14 @@ import pytest
 from handlers.deployment.stores import Deployment
 from pixel_gather import verify_table
 from pixel_gather.core.errors import ShardLateError, StoreError
-from pixel_gather.core.estimate.pricing import GETS_PER_TASK, TRANSITIONS_PER_CHILD, USD_PER_GET
-from pixel_gather.core.metric_names import SPENT_USD
+from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from scenes import scenes
-from support.lambda_functions import ENVIRONMENT, Context, records
+from support.lambda_functions import ENVIRONMENT, Context
+from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
@@ -125,15 +125,11 @@ def test_workers_tell_what_they_have_spent(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each tells its requests, one file that it puts, and the steps of a child."""
-    prices = {"USD_PER_GET": 1.0, "USD_PER_PUT": 1e3, "USD_PER_TRANSITION": 1e6}
-    for name, usd in prices.items():
-        monkeypatch.setattr(f"handlers.deployment.report_spending.{name}", usd)
+    tell_parts_apart(monkeypatch)
     result = service.made(of_points(service))["result"]
 
-    out = capsys.readouterr().out
-    spent = sum(usd for record in records(out, with_=SPENT_USD.name) for usd in record[SPENT_USD.name])
-    of_children = N * (GETS_PER_TASK + 1e3 + TRANSITIONS_PER_CHILD * 1e6)
-    assert spent == pytest.approx(of_children + result["requests"], abs=0.5)
+    spent = sum(spent_in(capsys.readouterr().out))
+    assert spent == pytest.approx(N * USD_OF_CHILD + result["requests"], abs=0.5)
 
 
 @pytest.mark.long
