@@ -275,8 +275,8 @@ def refuse_repeated_ids(features: Features) -> None:
     ids = features.ids.tolist()
     if len(set(ids)) < len(ids):
         raise RequestError(
-            "an id repeats among the features, so lines do not tell whose they are: give each its own, or "
-            "write a table that does not grow (--to)",
+            "an id repeats among the features, so a line does not tell which feature it belongs to: give "
+            "each feature its own id, or write a table that does not grow (--to)",
             field=_FIELD,
         )
 

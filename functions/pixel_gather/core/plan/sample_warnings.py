@@ -36,7 +36,7 @@ _MANY_DEGREES: Final = 10
 """Pixels of whole degrees that are so many times as wide as those of the sources may be meant in metres."""
 
 _MANY: Final = 2.02
-"""From how many times as fine as a grid's pixels on the plan warns that a source's pixels are passed over.
+"""The plan warns that a source's pixels are passed over if they are more times as fine as the grid's.
 
 Twice as fine, and a little more by rounding, is no reason to warn.
 """
@@ -336,10 +336,10 @@ def warnings_of_silent_sources(
     if not silent or all((said.scale, said.offset) == NO_SCALING for _, _, said in there):
         return []
     which = (
-        f"{len(silent)} of {len(there)} sampled sources{of_band} say neither scale nor offset, such as "
-        f"{shown_href(silent[0].href)}"
+        f"{len(silent)} of {len(there)} sampled sources{of_band}, such as {shown_href(silent[0].href)}, say "
+        "neither scale nor offset"
     )
-    remedy = "Columns scale and offset of the list can say them"
+    remedy = "The list can say both, in columns scale and offset"
     if scaling == NO_SCALING:
         return [PixelWarning(f"{which}: their numbers stay as they are, beside scaled ones. {remedy}")]
     return [LossWarning(f"{which}: their status will be unlike. {remedy}")]

@@ -26,7 +26,7 @@ _MEASURED_TOGETHER: Final = 1 << 18
 def measure_rows(pixels: Pixels, outcomes: Sequence[Outcome]) -> list[list[BandStats]]:
     """Return the statistics of each row and band.
 
-    Small rows are measured together: threads that call NumPy for each of them wait for each other.
+    Small rows are measured together, because threads that call NumPy once per row wait for each other.
 
     Args:
         pixels: Shape (band, row, y, x), as stored.
@@ -47,7 +47,7 @@ def measure_rows(pixels: Pixels, outcomes: Sequence[Outcome]) -> list[list[BandS
 
 
 def _alike(outcomes: Sequence[Outcome], *, most: int) -> Iterator[slice]:
-    """Yield slices of at most so many neighbours with the same status, extent and nodata."""
+    """Yield slices of neighbouring rows with the same status, extent and nodata, each of at most ``most``."""
 
     def what_counts(row: int) -> tuple[object, ...]:
         each = outcomes[row]

@@ -150,14 +150,14 @@ def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, is_of_c
 
 
 def _has_few_values(sampled: _Array) -> bool:
-    """Return whether integers are likely to be classes. Few of the pixels answer it for most pictures."""
+    """Return whether integers are likely to be classes. Some of the pixels are mostly enough to tell."""
     return sampled.dtype.kind in "iu" and all(
         len(np.unique(sampled[::every, ::every])) <= _MOST_CLASSES for every in (8, 1)
     )
 
 
 def _sum_dtype(dtype: np.dtype[Any]) -> str:
-    """Return a dtype that holds the sum of 16 such pixels. That of integers of at most 32 bits is exact."""
+    """Return a dtype that holds the sum of 16 such pixels. It is exact for integers of at most 32 bits."""
     return "int32" if dtype in (np.uint8, np.int8, np.uint16, np.int16) else "float64"
 
 
