@@ -193,14 +193,16 @@ class StateDefinition(Construct):
             sfn.Choice(self, "Verdict")
             .when(sfn.Condition.string_equals("$.verdict", "refused"), refused)
             .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
-            .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
         )
+        if not has_rounds:
+            verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
+        # Only verdicts that come as far as this have the field. A rule on a field that is missing fails.
+        verdict.when(sfn.Condition.number_equals("$.n_missing", 0), finished)
         # Between them: the Map, or a small gather without one. With rounds, the verdict comes again.
         mapped = self._shards(shards)
         if has_rounds:
             finished.next(verdict)
         else:
-            verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
             inline = self._inline(shards, finish)
             inline.add_catch(mapped, errors=["States.ALL"], result_path=sfn.JsonPath.DISCARD)
             verdict.when(sfn.Condition.is_present("$.items"), inline.next(finished))

@@ -24,6 +24,7 @@ from pixel_gather_emulator.additions import (
     MINISTACK,
     addresses,
     alarms,
+    paths,
     rights,
     schedules,
     task_clock,
@@ -54,6 +55,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("JitterStrategy", stepfunctions),
         ("TimeoutSecondsPath", stepfunctions),
         ("DataLimitExceeded", stepfunctions),
+        ("Invalid path", stepfunctions),
         ("TooManyRequestsException", stepfunctions._call_lambda),
         ("MemorySize", lambda_runtime.ProvidedWorker),
         ("mapRunArn", iam_actions.extract_resource_arn),
@@ -178,6 +180,45 @@ def test_all_matches_all_but_what_cannot_be_caught() -> None:
     assert tasks.error_matches(["States.ALL"], "Anything")
     assert not tasks.error_matches(["States.ALL"], "States.DataLimitExceeded")
     assert not tasks.error_matches(["States.ALL"], "States.Runtime")
+
+
+@pytest.fixture
+def strict_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths that lead nowhere fail, as in the emulator."""
+    monkeypatch.setattr(stepfunctions, "_resolve_path", paths.resolve_path)
+    monkeypatch.setattr(stepfunctions, "_evaluate_rule", paths.evaluate_rule)
+
+
+@pytest.mark.usefixtures("strict_paths")
+def test_path_that_leads_nowhere_fails() -> None:
+    """A null is something, and so is an item of an array."""
+    given = {"a": {"b": None}, "c": [1]}
+    template = {"first.$": "$.a.b", "second.$": "$.c[0]", "third.$": "$$.Execution.Name"}
+    context = {"Execution": {"Name": "one"}}
+
+    found = stepfunctions._resolve_params_obj(template, given, context)
+
+    assert found == {"first": None, "second": 1, "third": "one"}
+    for nowhere in ("$.b", "$.a.b.c", "$.c[1]", "$$.Map.Item.Value"):
+        with pytest.raises(stepfunctions._ExecutionError, match="leads nowhere") as failed:
+            stepfunctions._resolve_params_obj({"it.$": nowhere}, given, context)
+        assert failed.value.error == "States.Runtime"
+
+
+@pytest.mark.usefixtures("strict_paths")
+def test_rule_on_what_is_not_there_fails_unless_it_asks_for_that() -> None:
+    """Rules are looked at in their order, and the first that holds ends the look."""
+    rules = [
+        {"Variable": "$.a", "IsPresent": True, "Next": "there"},
+        {"Variable": "$.n", "NumericEquals": 0, "Next": "none"},
+    ]
+    state = {"Type": "Choice", "Choices": rules, "Default": "otherwise"}
+
+    assert stepfunctions._execute_choice(state, {"a": None})[1] == "there"
+    assert stepfunctions._execute_choice(state, {"n": 0})[1] == "none"
+    assert stepfunctions._execute_choice(state, {"n": 1})[1] == "otherwise"
+    with pytest.raises(stepfunctions._ExecutionError, match="leads nowhere"):
+        stepfunctions._execute_choice(state, {})
 
 
 def test_task_times_out_by_its_input_and_what_catches_it_goes_on_with_that(

@@ -126,6 +126,35 @@ def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict
     assert states[verdict["Default"]]["Type"] == "Map"
 
 
+def chosen(verdict: dict[str, Any], given: dict[str, Any]) -> str:
+    """Return where a Choice leads. As in Step Functions, a rule on a missing field fails: KeyError."""
+    for rule in verdict["Choices"]:
+        name = rule["Variable"].removeprefix("$.")
+        if rule["IsPresent"] == (name in given) if "IsPresent" in rule else given[name] in rule.values():
+            return str(rule["Next"])
+    return str(verdict["Default"])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "way"),
+    [
+        ("machine", {"verdict": "refused", "error": "RequestError", "cause": "wrong"}, "Refused"),
+        ("machine", {"verdict": "complete", "result": {}}, "AlreadyComplete"),
+        ("machine", {"verdict": "waiting", "wait_s": 20, "cause": "another append"}, "WaitForOtherAppend"),
+        ("machine", {"verdict": "planned", "gather": "a/1", "failed_shards": 0, "n_missing": 0}, "Finish"),
+        ("machine", PLANNED, "GatherShards"),
+        ("machine", PLANNED | {"items": [ITEM]}, "GatherInline"),
+        ("tables", {"verdict": "refused", "error": "RequestError", "cause": "wrong"}, "Refused"),
+        ("tables", {"verdict": "complete", "result": {}}, "Written"),
+        ("tables", PLANNED | {"n_missing": 0}, "DecideNextRound"),
+        ("tables", PLANNED, "ReadImages"),
+    ],
+)
+def test_each_verdict_has_its_way(stack: Synthesized, name: str, given: dict[str, Any], way: str) -> None:
+    """No rule asks for a field that the verdict lacks, as the execution would then fail."""
+    assert chosen(stack.definition(name)["States"]["Verdict"], given) == way
+
+
 def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition: dict[str, Any]) -> None:
     """Without missing shards the Map is skipped, as after a failure of Finish alone."""
     states = definition["States"]

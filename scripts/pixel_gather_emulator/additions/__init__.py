@@ -30,6 +30,7 @@ def apply_additions(*, max_workers: int) -> None:
         executions,
         machine_role,
         map_runs,
+        paths,
         rights,
         schedules,
         task_clock,
@@ -43,6 +44,7 @@ def apply_additions(*, max_workers: int) -> None:
     executions.apply()
     machine_role.apply()
     map_runs.apply(max_workers=max_workers)
+    paths.apply()
     rights.apply()
     schedules.apply()
     task_clock.apply()
