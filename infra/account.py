@@ -36,8 +36,7 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
         session = boto3.Session(
             profile_name=options.profile, region_name=os.environ.get("AWS_REGION") or None
         )
-        client = session.client("lambda", config=_QUICK)
-        found = concurrency(client, stack=f"PixelGather-{_stage(options, folder)}")
+        found = concurrency(session, stack=f"PixelGather-{_stage(options, folder)}")
     except (BotoCoreError, ClientError) as error:
         sys.stderr.write(
             f"Lambda does not say how many functions this account may run at one time ({error}): taken as "
@@ -53,20 +52,32 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
     return f"{_KEY}={found}"
 
 
-def concurrency(lambda_: Any, *, stack: str) -> int:
-    """Return how many functions a stack may run in the client's Region.
-
-    CloudFormation begins the names of a stack's functions with its name.
-    """
+def concurrency(session: boto3.Session, *, stack: str) -> int:
+    """Return how many functions a stack may run in the session's Region."""
+    lambda_ = session.client("lambda", config=_QUICK)
     unreserved = int(lambda_.get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"])
-    names = [
-        each["FunctionName"]
-        for page in lambda_.get_paginator("list_functions").paginate()
-        for each in page["Functions"]
-        if each["FunctionName"].startswith(f"{stack}-Functions")
-    ]
+    names = _functions(session.client("cloudformation", config=_QUICK), stack)
     own = (lambda_.get_function_concurrency(FunctionName=each) for each in names)
     return unreserved + sum(int(each.get("ReservedConcurrentExecutions", 0)) for each in own)
+
+
+def _functions(cloudformation: Any, stack: str) -> list[str]:
+    """Return the names of a stack's functions; none if the stack is not there yet.
+
+    CloudFormation cuts the stack's name in names of functions if it is long. So it is asked for them.
+    """
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
+    try:
+        found = [each for page in pages for each in page["StackResourceSummaries"]]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ValidationError":
+            raise
+        return []
+    return [
+        each["PhysicalResourceId"]
+        for each in found
+        if each["ResourceType"] == "AWS::Lambda::Function" and each["ResourceStatus"] != "DELETE_COMPLETE"
+    ]
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

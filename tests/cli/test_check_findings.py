@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from copy import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -17,7 +18,7 @@ from pixel_gather_cli.commands.check import _print, _save, _settings_of, check_c
 from pixel_gather_cli.commands.plan import plan_command
 from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
 from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
-from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, Smoke
+from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, DeployedStack, Smoke
 
 BEGUN: Final = datetime(2026, 11, 24, 15, tzinfo=UTC)
 LINE: Final = (
@@ -30,6 +31,49 @@ LINE: Final = (
 def after(seconds: float) -> datetime:
     """Return a time after the beginning."""
     return BEGUN + timedelta(seconds=seconds)
+
+
+class Account:
+    """An account with two stages, whose names begin alike. CloudFormation tells 100 resources at a time."""
+
+    RESOURCES: Final = [
+        ("AWS::IAM::Role", "RoleOf", "a-role"),
+        ("AWS::Lambda::Function", "FunctionsSubmit", "PixelGather-a-stage-of-20-FunctionsSubmit-1"),
+        ("AWS::SNS::Topic", "MonitoringAlarms6698", "arn:aws:sns:eu-central-1:1:alarms"),
+    ]
+
+    def client(self, _: str) -> Any:
+        """Return a client of any service."""
+        return self
+
+    def stack_output(self, stack: str, name: str) -> str:
+        """Return an output."""
+        return f"{stack} {name}"
+
+    def get_paginator(self, call: str) -> Any:
+        """Return what pages are asked of."""
+        if call == "list_functions":
+            names = ("PixelGather-a-stage-of-20-FunctionsSubmit-1", "PixelGather-a-stage-of-20-chars-2")
+            functions = [{"FunctionName": each, "FunctionArn": f"arn:{each}"} for each in names]
+            return SimpleNamespace(paginate=lambda: [{"Functions": functions}])
+        assert call == "list_stack_resources"
+        pages = [
+            {
+                "StackResourceSummaries": [
+                    {"ResourceType": kind, "LogicalResourceId": name, "PhysicalResourceId": id_}
+                ]
+            }
+            for kind, name, id_ in self.RESOURCES
+        ]
+        return SimpleNamespace(paginate=lambda **_: pages)
+
+
+def test_functions_of_a_stack_are_those_that_cloudformation_names() -> None:
+    """CloudFormation cuts long names of stacks, and another stage's name may begin alike."""
+    stack = DeployedStack(Account(), "PixelGather-a-stage-of-20-chars")  # type: ignore[arg-type] # a part of it
+
+    assert stack.functions.keys() == {"arn:PixelGather-a-stage-of-20-FunctionsSubmit-1"}
+    assert stack.resources("AWS::SNS::Topic") == {"MonitoringAlarms6698": "arn:aws:sns:eu-central-1:1:alarms"}
 
 
 def call(function: str, run_s: float, *, start_s: float | None, peak_mib: int = 180) -> Call:

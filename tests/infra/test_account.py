@@ -1,6 +1,7 @@
 """Lambda is asked for the account's concurrency unless it is set."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,73 @@ from infra import account
 from infra.settings import Settings
 
 
-def test_what_others_have_reserved_does_not_count() -> None:
-    """Of 1,000, others have reserved 400, and this stack 20. Another stage is another stack."""
-    client = boto3.client(
-        "lambda",
-        region_name="eu-central-1",
-        aws_access_key_id="a",
-        aws_secret_access_key="b",  # noqa: S106 # of nobody
-    )
-    with Stubber(client) as stubber:
-        limit = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 580}
-        stubber.add_response("get_account_settings", {"AccountLimit": limit})
-        names = ("PixelGather-main-FunctionsSubmit1", "other", "PixelGather-main-2-FunctionsSubmit2")
-        more = [{"FunctionName": each} for each in names]
-        stubber.add_response("list_functions", {"Functions": more, "NextMarker": "2"})
-        last = {"Functions": [{"FunctionName": "PixelGather-main-FunctionsPlan3"}]}
-        stubber.add_response("list_functions", last, {"Marker": "2"})
-        reserved = {"ReservedConcurrentExecutions": 20}
-        stubber.add_response("get_function_concurrency", reserved, {"FunctionName": names[0]})
-        plan = {"FunctionName": "PixelGather-main-FunctionsPlan3"}
-        stubber.add_response("get_function_concurrency", {}, plan)
+class Clients:
+    """Stands for a session: gives clients whose answers are stubbed."""
 
-        assert account.concurrency(client, stack="PixelGather-main") == 600
+    def __init__(self) -> None:
+        session = boto3.Session(
+            aws_access_key_id="a",
+            aws_secret_access_key="b",  # noqa: S106 # of nobody
+            region_name="eu-central-1",
+        )
+        self._clients = {name: session.client(name) for name in ("lambda", "cloudformation")}
+        self.stubs = {name: Stubber(each) for name, each in self._clients.items()}
+
+    def client(self, name: str, **_: Any) -> Any:
+        """Return a client."""
+        self.stubs[name].activate()
+        return self._clients[name]
+
+
+def test_what_others_have_reserved_does_not_count() -> None:
+    """Of 1,000, others have reserved 400, and this stack 20.
+
+    The names of functions need not begin with that of a stack: CloudFormation cuts long ones. It tells 100
+    resources at a time.
+    """
+    stack, session = "PixelGather-a-stage-of-20-chars", Clients()
+    limit = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 580}
+    session.stubs["lambda"].add_response("get_account_settings", {"AccountLimit": limit})
+    told = {"LastUpdatedTimestamp": datetime(2026, 11, 30, tzinfo=UTC), "ResourceStatus": "CREATE_COMPLETE"}
+    pages: list[list[tuple[str, str, str]]] = [
+        [("AWS::IAM::Role", "PixelGather-a-stage-of-20-FunctionsSubmitRole", "CREATE_COMPLETE")],
+        [
+            (
+                "AWS::Lambda::Function",
+                "PixelGather-a-stage-of-20-FunctionsSubmit-1",
+                "UPDATE_COMPLETE",
+            ),
+            ("AWS::Lambda::Function", "removed", "DELETE_COMPLETE"),
+            ("AWS::Lambda::Function", "PixelGather-a-stage-of-20-FunctionsPlan-2", "CREATE_COMPLETE"),
+        ],
+    ]
+    for number, page in enumerate(pages):
+        listed = [
+            told
+            | {"LogicalResourceId": name, "PhysicalResourceId": name, "ResourceType": kind}
+            | {"ResourceStatus": status}
+            for kind, name, status in page
+        ]
+        more = {} if number else {"NextToken": "1"}
+        asked = {"StackName": stack} | ({"NextToken": "1"} if number else {})
+        session.stubs["cloudformation"].add_response(
+            "list_stack_resources", {"StackResourceSummaries": listed, **more}, asked
+        )
+    for (_, name, _), reserved in zip(pages[1][::2], (20, None), strict=True):
+        answer = {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+        session.stubs["lambda"].add_response("get_function_concurrency", answer, {"FunctionName": name})
+
+    assert account.concurrency(session, stack=stack) == 600
+
+
+def test_before_the_first_deployment_nothing_is_reserved() -> None:
+    """CloudFormation knows no such stack."""
+    session = Clients()
+    limit = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
+    session.stubs["lambda"].add_response("get_account_settings", {"AccountLimit": limit})
+    session.stubs["cloudformation"].add_client_error("list_stack_resources", "ValidationError")
+
+    assert account.concurrency(session, stack="PixelGather-main") == 10
 
 
 @pytest.mark.long
@@ -73,8 +119,8 @@ def test_region_of_aws_region_is_asked(tmp_path: Path, monkeypatch: pytest.Monke
     """The CDK deploys there, too, whatever the older variable says."""
     regions: list[str] = []
 
-    def ask(client: Any, *, stack: str) -> int:
-        regions.append(f"{client.meta.region_name} {stack}")
+    def ask(session: boto3.Session, *, stack: str) -> int:
+        regions.append(f"{session.region_name} {stack}")
         return 10
 
     monkeypatch.setattr(account, "concurrency", ask)

@@ -73,7 +73,7 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
     measured = measure(
         smoke, opened_s=_opened_s(smoke, stores), account_concurrency=_account_concurrency(there)
     )
-    findings = [*measured.findings, _read_back(smoke, stores), *_beside(there, account, stack)]
+    findings = [*measured.findings, _read_back(smoke, stores), *_beside(there, account)]
     if failures:
         findings += fail_on_purpose(there)
     if there.is_emulated:  # its speeds are not those of AWS
@@ -115,9 +115,10 @@ def _account_concurrency(there: DeployedStack) -> int:
         return int(there.lambda_.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
 
 
-def _beside(there: DeployedStack, account: AwsAccount, stack: str) -> list[Finding]:
+def _beside(there: DeployedStack, account: AwsAccount) -> list[Finding]:
     with aws_errors_in_words():
-        pages = account.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=stack)
+        names = list(there.resources("AWS::CloudWatch::Alarm").values())
+        pages = account.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNames=names)
         found = [each for page in pages for each in page["MetricAlarms"]]
         return [alarms(found), heartbeats(found), architectures(list(there.functions.values()))]
 

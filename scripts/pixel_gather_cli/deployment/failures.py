@@ -156,12 +156,8 @@ def _put_policy(stack: DeployedStack, policy: dict[str, Any]) -> None:
 def _notices(stack: DeployedStack) -> Iterator[Any]:
     """Listen to the stack's topic by a queue of our own. Yields a function that returns what has come."""
     sns, sqs = stack.account.client("sns"), stack.account.client("sqs")
-    resources = stack.account.client("cloudformation").describe_stack_resources(StackName=stack.stack)
-    topic = next(
-        each["PhysicalResourceId"]
-        for each in resources["StackResources"]
-        if each["ResourceType"] == "AWS::SNS::Topic" and each["LogicalResourceId"].startswith(_OF_ALARMS)
-    )
+    topics = stack.resources("AWS::SNS::Topic")
+    (topic,) = (arn for name, arn in topics.items() if name.startswith(_OF_ALARMS))
     url = sqs.create_queue(QueueName=f"{stack.stack}-check-{int(time.time())}")["QueueUrl"]
     try:
         arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

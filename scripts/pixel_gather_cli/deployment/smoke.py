@@ -107,6 +107,7 @@ class DeployedStack:
         self.array_bucket = account.stack_output(stack, "ArrayBucket")
         self.s3, self.lambda_ = account.client("s3"), account.client("lambda")
         self.stepfunctions, self.logs = account.client("stepfunctions"), account.client("logs")
+        self._cloudformation = account.client("cloudformation")
 
     @property
     def is_emulated(self) -> bool:
@@ -116,9 +117,24 @@ class DeployedStack:
     @cached_property
     def functions(self) -> dict[str, dict[str, Any]]:
         """Return the configuration of each of the stack's functions, by its ARN without a version."""
+        names = self.resources("AWS::Lambda::Function").values()
         pages = self.lambda_.get_paginator("list_functions").paginate()
         every = (each for page in pages for each in page["Functions"])
-        return {each["FunctionArn"]: each for each in every if each["FunctionName"].startswith(self.stack)}
+        return {each["FunctionArn"]: each for each in every if each["FunctionName"] in names}
+
+    def resources(self, kind: str) -> dict[str, str]:
+        """Return the names of the stack's resources of a kind, by their names in the template.
+
+        Names that CloudFormation makes need not begin with the stack's, as long ones are cut. And they may
+        begin so in other stacks, too.
+        """
+        pages = self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=self.stack)
+        return {
+            each["LogicalResourceId"]: each["PhysicalResourceId"]
+            for page in pages
+            for each in page["StackResourceSummaries"]
+            if each["ResourceType"] == kind
+        }
 
     def put_samples(self) -> None:
         """Write the samples into the control bucket."""
