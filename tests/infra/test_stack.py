@@ -65,9 +65,10 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_two_stages_live_in_one_account(stack: Synthesized) -> None:
+@pytest.mark.parametrize("stage", ["test", "main-tables"])
+def test_two_stages_live_in_one_account(stack: Synthesized, stage: str) -> None:
     """Two stages share no physical name and no metric."""
-    other = synthesized(stage="test", alarm_email="operator@example.org")
+    other = synthesized(stage=stage, alarm_email="operator@example.org")
 
     assert names_in(stack.template)
     assert not names_in(stack.template) & names_in(other.template)
