@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from handlers.deployment.settings import Settings
+from handlers.deployment.temporary_files import take_folder
 from pixel_gather.core.errors import HaltedError
 from pixel_gather.core.estimate.assumptions import use_measured
 from pixel_gather.core.halt_marker import HALTED_KEY, cancelled_key, why_halted
@@ -36,6 +37,7 @@ class Deployment:
     """The stores of one deployment, and the event loop that all work runs on."""
 
     def __init__(self, settings: Settings) -> None:
+        take_folder()
         self.settings = settings
         use_measured(settings.measured)
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
