@@ -275,6 +275,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         )
         catalog_hosts = context.texts("catalog_hosts", _HOST)
         signing = context.texts("signing", _SIGNER)
+        control_bucket = context.text("control_bucket", _NEW_BUCKET, None)
         settings = cls(
             stage=context.text("stage", _STAGE, default.stage),
             source_buckets=_source_buckets(context),
@@ -285,7 +286,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             catalog=context.text("catalog", _CATALOG, None),
             kms_key=context.text("kms_key", _KMS_KEY, None),
             array_bucket=context.text("array_bucket", _NEW_BUCKET, None),
-            control_bucket=context.text("control_bucket", _NEW_BUCKET, None),
+            control_bucket=control_bucket,
             output_prefix=context.text("output_prefix", _PREFIX, default.output_prefix),
             retain_arrays=context.truth("retain_arrays", default=default.retain_arrays),
             log_days=_log_days(context, default.log_days),
@@ -305,7 +306,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             measured=_measured(context),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             schedules=_schedules(
-                context.array("schedules"), hosts=frozenset(catalog_hosts), signing=frozenset(signing)
+                context.array("schedules"),
+                hosts=frozenset(catalog_hosts),
+                signing=frozenset(signing),
+                uploads=control_bucket,
             ),
             emulated=context.truth("emulated", default=default.emulated),
         )
@@ -381,10 +385,10 @@ def _tags(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def _schedules(
-    given: Sequence[object], *, hosts: frozenset[str], signing: frozenset[str]
+    given: Sequence[object], *, hosts: frozenset[str], signing: frozenset[str], uploads: str | None
 ) -> tuple[Schedule, ...]:
     found = [
-        _schedule(f"schedules[{index}]", each, hosts=hosts, signing=signing)
+        _schedule(f"schedules[{index}]", each, hosts=hosts, signing=signing, uploads=uploads)
         for index, each in enumerate(given)
     ]
     for what in ("name", "cube"):
@@ -395,7 +399,9 @@ def _schedules(
     return tuple(found)
 
 
-def _schedule(key: str, value: object, *, hosts: frozenset[str], signing: frozenset[str]) -> Schedule:
+def _schedule(
+    key: str, value: object, *, hosts: frozenset[str], signing: frozenset[str], uploads: str | None
+) -> Schedule:
     needed, known = {"name", "every", "request"}, {"name", "every", "request", "overlap_days"}
     if not isinstance(value, dict) or not needed <= set(value) <= known:
         raise SettingsError(key, value, "an object with name, every, request and, where needed, overlap_days")
@@ -405,7 +411,7 @@ def _schedule(key: str, value: object, *, hosts: frozenset[str], signing: frozen
         raise SettingsError(f"{key}.request", value["request"], "an object")
     try:
         schedule = Schedule(**value)
-        schedule.check_new(hosts, signing=signing)
+        schedule.check_new(hosts, signing=signing, uploads=uploads)
     except RequestError as error:
         raise SettingsError(key, value["name"], f"a schedule that can run: {error}") from error
     return schedule

@@ -147,6 +147,7 @@ REFUSED = {
         *DAILY[1:],
     ): "request.sources.catalog.file: the bucket other is not allowed",
     ("add", "other", "local.yaml", *DAILY[1:]): "request.sources.stac.items: 'items.json' has no folder",
+    ("add", "other", "uploaded.yaml", *DAILY[1:]): "request.zones: uploaded files are removed after a month",
     ("add", "other", "web.yaml", *DAILY[1:]): "request.zones: the host c.org is not allowed here",
     (
         "add",
@@ -193,6 +194,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
             "window": REQUEST["window"],
             "output": {"append_to": "b"},
         },
+        "uploaded": {"sources": {"catalog": {}}, "zones": "s3://control/lists/f.geojson", "append_to": "b"},
         "web": {"sources": {"catalog": {}}, "zones": "https://c.org/f.geojson", "append_to": "b"},
     }
     for name, request in requests.items():

@@ -105,12 +105,18 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
             [DAILY | {"request": REQUEST | {"sources": REQUEST["sources"] | {"sign": "planetary-computer"}}}],
             "request.sources.sign: this deployment does not sign by planetary-computer",
         ),
+        (
+            [DAILY | {"request": {"sources": {"catalog": {}}, "zones": "s3://control/f", "append_to": "b"}}],
+            "request.zones: uploaded files are removed after a month",
+        ),
     ],
 )
 def test_wrong_schedules_are_refused_before_anything_is_deployed(schedules: Any, message: str) -> None:
     """The message names the schedule and its field."""
     with pytest.raises(SettingsError, match=message):
-        Settings.from_context({"schedules": schedules, "catalog_hosts": ["stac.example.org"]})
+        Settings.from_context(
+            {"schedules": schedules, "catalog_hosts": ["stac.example.org"], "control_bucket": "control"}
+        )
 
 
 def test_a_schedule_may_sign_as_the_deployment_does() -> None:

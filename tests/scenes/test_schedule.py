@@ -172,6 +172,16 @@ def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], messa
         schedule(**changes).check_new(HOSTS)
 
 
+def test_a_schedule_refuses_files_that_are_removed_after_a_month() -> None:
+    """What is uploaded expires. Files of the same name in another bucket stay."""
+    items = {"stac": {"items": "s3://control/lists/items.json", "api": None, "assets": ["red"]}}
+    uploaded = schedule(request=REQUEST | {"sources": items})
+
+    uploaded.check_new(HOSTS, uploads="contro")
+    with pytest.raises(RequestError, match=r"request.sources.stac.items: uploaded files are removed"):
+        uploaded.check_new(HOSTS, uploads="control")
+
+
 @pytest.mark.parametrize(
     "every",
     [

@@ -182,23 +182,29 @@ class Schedule(Struct, frozen=True, kw_only=True):
         return named.removesuffix(".zarr")
 
     def check_new(
-        self, hosts: frozenset[str], *, signing: frozenset[str] = frozenset(), files: HrefPolicy = _ON_AWS
+        self,
+        hosts: frozenset[str],
+        *,
+        signing: frozenset[str] = frozenset(),
+        files: HrefPolicy = _ON_AWS,
+        uploads: str | None = None,
     ) -> None:
         """Refuse what would fail later, before a schedule is added.
 
         That is a cron expression that EventBridge Scheduler does not take, a search that the deployment would
-        not make or not sign for, and a file that it would not read. A schedule that is there is not asked
-        again.
+        not make or not sign for, and a file that it would not read, or not for long. A schedule that is there
+        is not asked again.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
             signing: Its setting ``signing``.
             files: Which files the deployment may read, where that is known.
+            uploads: Name of the bucket that uploaded files lie in, where that is known. They expire.
 
         Raises:
             RequestError: The expression is wrong, the host is not one of these, or the address has a query,
-                which may hold a key; the deployment does not sign so; or a file lies elsewhere. The message
-                names the field.
+                which may hold a key; the deployment does not sign so; or a file lies elsewhere, or was
+                uploaded. The message names the field.
         """
         if (wrong := _wrong_in_cron(self.every)) is not None:
             raise RequestError(f"it is {self.every[:80]!r}; {wrong}", field="schedule.every")
@@ -220,8 +226,14 @@ class Schedule(Struct, frozen=True, kw_only=True):
             place: Any = self.request
             for name in field.split("."):
                 place = place.get(name) if isinstance(place, Mapping) else None
-            if isinstance(place, str):
-                checked_href(place, f"request.{field}", policy=files)
+            if not isinstance(place, str):
+                continue
+            if checked_href(place, f"request.{field}", policy=files).startswith(f"s3://{uploads}/"):
+                raise RequestError(
+                    "uploaded files are removed after a month, and every tick reads this one: put it into a "
+                    "bucket of sources, and give its address there",
+                    field=f"request.{field}",
+                )
 
     def event(self, tick: str = SCHEDULED_TIME) -> dict[str, Any]:
         """Return what the function of ticks is called with.

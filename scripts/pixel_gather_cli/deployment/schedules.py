@@ -59,7 +59,7 @@ class DeployedSchedules:
 
         Raises:
             RequestError: One of this name or for this cube is there, the request is too large, or the
-                deployment would not make its search, or read its files.
+                deployment would not make its search, or read its files for as long as it ticks.
             DeploymentError: There is no such stack.
         """
         # Can it be kept, and would the deployment read what it names?
@@ -69,13 +69,15 @@ class DeployedSchedules:
                 f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
                 field="request",
             )
-        own = (self._output("ControlBucket"), self._output("ArrayBucket"))
+        uploads = self._output("ControlBucket")
         files = HrefPolicy(
             schemes=frozenset({"s3", "https"}),
-            buckets=self._names("SourceBuckets").union(own),
+            buckets=self._names("SourceBuckets") | {uploads, self._output("ArrayBucket")},
             hosts=self._names("HttpsHosts"),
         )
-        schedule.check_new(self._names("CatalogHosts"), signing=self._names("Signing"), files=files)
+        schedule.check_new(
+            self._names("CatalogHosts"), signing=self._names("Signing"), files=files, uploads=uploads
+        )
         # A cube grows by one schedule only.
         for each in self.list_():
             if each.name == schedule.name:
