@@ -55,7 +55,7 @@ def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] >= 7
     assert of_statistics["Prefix"].endswith("tables/statistics/")
     assert of_statistics["ExpirationInDays"] == 90
-    assert (of_canaries["Prefix"], of_canaries["ExpirationInDays"]) == ("canary-", 7)
+    assert (of_canaries["Prefix"], of_canaries["ExpirationInDays"]) == ("pixel-gather-canary-", 7)
 
 
 def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None:

@@ -7,7 +7,7 @@ from handlers.deployment.settings import Settings
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy, check_folder, checked_href
 from pixel_gather.core.request.web_address import check_deployed_search
-from pixel_gather.core.samples import FOLDER
+from pixel_gather.core.samples import FOLDER, PREFIX
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -51,13 +51,14 @@ def index_policy(settings: Settings) -> HrefPolicy:
 
 
 def check_places(request: "GatherRequest", settings: Settings) -> None:
-    """Refuse a request that names places which this deployment does not read, or no cube to append to.
+    """Refuse a request that names places which this deployment does not read, or no cube that it may make.
 
     Raises:
         RequestError: One is refused. The message names the field.
     """
     check_sources(request.sources, settings)
     check_append(request)
+    _check_name(request, settings)
     if request.windows is not None:
         check_list(request.windows.table, settings, field="windows.table")
     if request.index is not None:
@@ -108,6 +109,18 @@ def check_append(request: "GatherRequest") -> None:
         raise RequestError(
             "write the name of a cube of this deployment, as in output.name: no folder and no address",
             field="output.append_to",
+        )
+
+
+def _check_name(request: "GatherRequest", settings: Settings) -> None:
+    """Refuse the names of cubes that expire, but for gathers of the samples."""
+    folder = f"s3://{settings.control_bucket}/{FOLDER}"
+    are_samples = all(href.startswith(folder) for href in request.sources.hrefs or ("",))
+    if request.cube_name.startswith(PREFIX) and not are_samples:
+        raise RequestError(
+            f"cubes whose names begin with {PREFIX} are those of the deployment's own check, and are removed "
+            "after days: write another name",
+            field="output.name" if request.output.append_to is None else "output.append_to",
         )
 
 

@@ -12,8 +12,9 @@ N_SAMPLES: Final = 20
 FOLDER: Final = "samples/"
 """Where the control bucket has them."""
 
-PREFIX: Final = "canary-"
-"""How the names of gathers of samples, and of their cubes, begin. These cubes expire."""
+PREFIX: Final = "pixel-gather-canary-"
+"""How the names of gathers of samples, and of their cubes, begin. These cubes expire. No other cube may be
+called so."""
 
 PIXELS: Final = "c25eed3c25762b5f25bb68021aaec2c8"
 """The digest of all pixels of `request_of`, as a report has it."""

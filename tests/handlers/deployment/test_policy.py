@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from handlers.api.resolver import api_address
-from handlers.deployment.policy import check_index, check_sources
+from handlers.deployment.policy import check_index, check_places, check_sources
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.request import parse_sources
+from pixel_gather.core.request.request import parse_request, parse_sources
 from pixel_gather.core.request.sources import Sources
+from pixel_gather.core.samples import PREFIX, request_of
 from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [
@@ -194,3 +195,17 @@ def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, An
     hosts = {"PIXEL_GATHER_CATALOG_HOSTS": '["stac.example.org"]'}
     allowed = Settings.from_environment(dict(ENVIRONMENT) | hosts)
     check_sources(parse_sources({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}), allowed)
+
+
+def test_no_cube_is_called_as_those_that_expire() -> None:
+    """A lifecycle rule of the bucket removes cubes of such names. Only samples are gathered into them."""
+    mine = {"sources": ["s3://sources/a.tif"], "window": "centre", "output": {"name": f"{PREFIX}islands"}}
+    samples = request_of("control", name=f"{PREFIX}20261130", report=False)
+
+    check_places(parse_request(samples), SETTINGS)
+    check_places(parse_request(mine | {"output": {"name": "canary-islands"}}), SETTINGS)
+    for output in ("name", "append_to"):
+        for sources in (mine["sources"], {"list": "s3://sources/list.csv"}):
+            request = {"sources": sources, "window": "centre", "output": {output: f"{PREFIX}islands"}}
+            with pytest.raises(RequestError, match=f"output.{output}: cubes whose names begin with"):
+                check_places(parse_request(request), SETTINGS)

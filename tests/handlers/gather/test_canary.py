@@ -52,10 +52,10 @@ def ended(digest: str) -> dict[str, Any]:
     ("ends", "wrong"),
     [
         (ended(PIXELS), None),
-        (ended("0" * 32), f"canary-20261124T150000Z has other pixels: {'0' * 32}"),
+        (ended("0" * 32), f"pixel-gather-canary-20261124T150000Z has other pixels: {'0' * 32}"),
         (
             {"status": "FAILED", "error": "StoreError", "cause": "denied"},
-            "canary-20261124T150000Z FAILED: StoreError denied",
+            "pixel-gather-canary-20261124T150000Z FAILED: StoreError denied",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_canary_says_what_is_wrong(
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert answer == {"wrong": wrong}
-    assert states.started == ["canary-20261124T150000Z"]
+    assert states.started == ["pixel-gather-canary-20261124T150000Z"]
     assert [line["CanaryFailed"] for line in lines if "CanaryFailed" in line] == [[int(wrong is not None)]]
     content = [s3.get_object(Bucket="control", Key=key_of(i))["Body"].read() for i in range(N_SAMPLES)]
     assert content == [sample(index) for index in range(N_SAMPLES)]
@@ -82,4 +82,4 @@ def test_canary_that_does_not_end_is_wrong(canary: Any) -> None:
 
     answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context(left_s=29))
 
-    assert answer == {"wrong": "canary-20261124T150000Z has not ended"}
+    assert answer == {"wrong": "pixel-gather-canary-20261124T150000Z has not ended"}
