@@ -7,7 +7,7 @@ from typing import Any
 import obstore
 import pytest
 from obstore.exceptions import BaseError
-from obstore.store import AzureStore, GCSStore
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from pixel_gather.core.errors import DeniedError, StoreError
 from pixel_gather.core.model.status import Status
@@ -136,6 +136,29 @@ def test_what_a_cloud_refuses_is_said_without_the_token(
     assert classify_store_error(error)[0] is verdict
     assert said in classify_store_error(error)[1]
     assert "secret" not in classify_store_error(error)[1] + said_of_place(error)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_environment", "endpoint"),
+    [
+        (None, "cn-north-1", "https://s3.cn-north-1.amazonaws.com.cn"),
+        ("cn-northwest-1", "cn-north-1", "https://s3.cn-northwest-1.amazonaws.com.cn"),
+        ("eu-central-1", "cn-north-1", None),
+        (None, "eu-central-1", None),
+    ],
+)
+def test_s3_in_china_has_another_address(
+    own: str | None, of_environment: str, endpoint: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Obstore would ask s3.cn-north-1.amazonaws.com, which is no address of S3."""
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_REGION", of_environment)
+
+    store = open_place("s3://scenes", StoreSettings(region=own, unsigned=True))
+
+    assert isinstance(store, S3Store)
+    assert store.config.get("endpoint") == endpoint
 
 
 @pytest.mark.parametrize(

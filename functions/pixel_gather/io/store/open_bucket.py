@@ -41,6 +41,7 @@ _NO_ACCOUNT: Final = (
     "abfs://container@account.dfs.core.windows.net/key"
 )
 _S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AZURE_ACCOUNTS: Final = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
 _AZURE_ENDPOINTS: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 """Of these, the first that is set counts. The tools of AWS know the first two of theirs; those of Azure know
@@ -86,12 +87,18 @@ def _s3_options(bucket: str, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bucket": bucket,
         "region": settings.region,
-        "endpoint": endpoint_of(settings),
+        "endpoint": endpoint_of(settings) or _chinese_endpoint(settings.region or _first_set(_REGIONS)),
         "request_payer": settings.requester_pays or None,
     }
     return options | (
         _S3_UNSIGNED if settings.unsigned else {"credential_provider": find_credentials(settings.profile)}
     )
+
+
+def _chinese_endpoint(region: str | None) -> str | None:
+    """Return the address of S3 in a Region in China; None elsewhere, as obstore knows all others."""
+    is_there = region is not None and region.startswith("cn-")
+    return f"https://s3.{region}.amazonaws.com.cn" if is_there else None
 
 
 def _google_options(bucket: str, settings: StoreSettings) -> dict[str, Any]:
