@@ -100,13 +100,29 @@ def by_merge(asked: Asked, url: str) -> Answer:
     return page(slice_of(start), *([link | {"body": {"token": start + 3}}] if start < 6 else []))
 
 
+def by_headers(asked: Asked, url: str) -> Answer:
+    """Page by a header, beside others that a server has no business to set."""
+    assert asked.headers["host"] == url.removeprefix("http://")
+    start = int(asked.headers.get("x-token", 0))
+    headers = {"X-Token": start + 3, "Host": "evil.example", "Content-Length": "1", "X-Bad": "a\r\nb: c"}
+    link = {"rel": "next", "href": f"{url}/search", "method": asked.method, "headers": headers, "body": {}}
+    return page(slice_of(start), *([link] if start < 6 else []))
+
+
 @pytest.mark.parametrize(
     ("search", "method"),
-    [(by_get, "GET"), (by_relative_get, "GET"), (by_post, "POST"), (by_merge, "POST")],
-    ids=["get", "relative get", "post", "post with merge"],
+    [
+        (by_get, "GET"),
+        (by_relative_get, "GET"),
+        (by_post, "POST"),
+        (by_merge, "POST"),
+        (by_headers, "GET"),
+        (by_headers, "POST"),
+    ],
+    ids=["get", "relative get", "post", "post with merge", "get with headers", "post with headers"],
 )
 def test_every_item_comes_once_in_order(search: Any, method: str) -> None:
-    """All four ways of paging end with the last page."""
+    """All ways of paging end with the last page."""
     with api(search, method=method) as server:
         assert found(server, collections=("sentinel-2-l2a",)) == [f"s{number}" for number in range(7)]
         assert len(server.asked) == 4
@@ -170,6 +186,16 @@ def test_an_item_that_comes_twice_counts_once() -> None:
 
     with api(search, method="GET") as server:
         assert found(server) == ["s0", "s1", "s2", "s3", "s4"]
+
+
+@pytest.mark.parametrize("link", [{}, {"href": 7}, {"method": "POST", "body": {"token": "3"}}])
+def test_a_next_page_without_an_address_ends_the_search(link: dict[str, Any]) -> None:
+    """The scenes of the pages behind it would be lost without a word."""
+    with (
+        api(lambda _asked, _url: page(SCENES, {"rel": "next"} | link)) as server,
+        pytest.raises(StoreError, match="a next page that is no address"),
+    ):
+        found(server)
 
 
 def same_token(_asked: Asked, url: str) -> Answer:
@@ -421,6 +447,13 @@ def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch: pytest.Mon
     ):
         found(server)
     assert not has_sent_all
+
+
+def test_a_landing_page_may_name_no_classes() -> None:
+    """Nor is a null among its links a link."""
+    of_landing = {"conformsTo": None, "links": [None, {"rel": "search", "href": "search"}]}
+    with serving(lambda asked: Answer(body=of_landing) if asked.path == "/" else page(SCENES)) as server:
+        assert len(found(server)) == 7
 
 
 def test_no_stac_api_is_said_to_be_none() -> None:

@@ -6,6 +6,7 @@ page, that never ends or that sends us elsewhere is stopped.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
@@ -27,6 +28,8 @@ _MOST_LOOKED_AT: Final = 1_000_000
 """Items that a server may send of which none is wanted, before the search ends."""
 
 _QUERY_CLASS: Final = "item-search#query"
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]+:[ -~]*")
+_OF_CLIENT: Final = frozenset({"host", "connection", "content-length", "content-type", "transfer-encoding"})
 
 
 class _PageRequest(Struct, frozen=True, kw_only=True):
@@ -35,11 +38,13 @@ class _PageRequest(Struct, frozen=True, kw_only=True):
     method: str
     url: str
     body: dict[str, Any] | None = None
+    headers: dict[str, str] = {}
+    """Names in lower case."""
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(
-            json.dumps([self.method, self.url, self.body], sort_keys=True).encode()
+            json.dumps([self.method, self.url, self.body, self.headers], sort_keys=True).encode()
         ).hexdigest()
 
 
@@ -74,9 +79,7 @@ def search_items(
 
 def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest:
     landing = _mapping(client.get(api), api)
-    links = [
-        each for each in landing.get("links", ()) if isinstance(each, Mapping) and each.get("rel") == "search"
-    ]
+    links = _links(landing, "search")
     if not links:
         raise RequestError(
             f"{shown_url(api)} has no search, so it is no STAC API; give the address of its landing page",
@@ -85,7 +88,7 @@ def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest
     posts = next((each for each in links if str(each.get("method", "GET")).upper() == "POST"), None)
     found = urljoin(_as_folder(without_query(api)), str((posts or links[0]).get("href", "")))
     url = with_query_of(found, api)
-    body = _body(search, can_query=any(_QUERY_CLASS in str(each) for each in landing.get("conformsTo", ())))
+    body = _body(search, can_query=_QUERY_CLASS in str(landing.get("conformsTo")))
     if posts is not None:
         return _PageRequest(method="POST", url=url, body=body)
     return _PageRequest(method="GET", url=_with_parameters(url, body))
@@ -129,7 +132,10 @@ def _pages(first: _PageRequest, client: JsonClient, *, key_of: str) -> Iterator[
                 f"{urlsplit(asked.url).netloc} repeats its pages; the search cannot be completed"
             )
         seen.add(asked.digest)
-        answer = client.get(asked.url) if asked.body is None else client.post(asked.url, asked.body)
+        if asked.body is None:
+            answer = client.get(asked.url, headers=asked.headers)
+        else:
+            answer = client.post(asked.url, asked.body, headers=asked.headers)
         page = _mapping(answer, asked.url)
         items = page.get("features")
         if not isinstance(items, list) or (items and not any(isinstance(item, dict) for item in items)):
@@ -148,25 +154,40 @@ def _pages(first: _PageRequest, client: JsonClient, *, key_of: str) -> Iterator[
 
 
 def _next(page: Mapping[str, Any], asked: _PageRequest, key_of: str) -> _PageRequest | None:
-    links = page.get("links")
-    link = (
-        next((each for each in links if isinstance(each, Mapping) and each.get("rel") == "next"), None)
-        if isinstance(links, list)
-        else None
-    )
-    if link is None or not isinstance(link.get("href"), str):
+    links = _links(page, "next")
+    if not links:
         return None
+    link = links[0]
     try:
         url = with_query_of(urljoin(asked.url, link["href"]), key_of)
-    except ValueError as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
+    headers = (asked.headers if link.get("merge") else {}) | _headers(link.get("headers"))
     if str(link.get("method", "GET")).upper() != "POST":
-        return _PageRequest(method="GET", url=url)
+        return _PageRequest(method="GET", url=url, headers=headers)
     given = link.get("body")
     body = dict(given) if isinstance(given, Mapping) else {}
     if link.get("merge"):
         body = (asked.body or {}) | body
-    return _PageRequest(method="POST", url=url, body=body or asked.body)
+    return _PageRequest(method="POST", url=url, body=body or asked.body, headers=headers)
+
+
+def _links(page: Mapping[str, Any], rel: str) -> list[Mapping[str, Any]]:
+    links = page.get("links")
+    return [
+        each
+        for each in (links if isinstance(links, list) else ())
+        if isinstance(each, Mapping) and each.get("rel") == rel
+    ]
+
+
+def _headers(given: object) -> dict[str, str]:
+    """Return the headers that the next request is to have, without those that the client sets."""
+    return {
+        name.lower(): str(value)
+        for name, value in (given.items() if isinstance(given, Mapping) else ())
+        if _HEADER.fullmatch(f"{name}:{value}") and name.lower() not in _OF_CLIENT
+    }
 
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:

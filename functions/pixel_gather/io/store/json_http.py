@@ -54,7 +54,7 @@ class JsonClient:
         """Ask by GET; errors are those of `post`."""
         return self._ask("GET", url, None, headers or {})
 
-    def post(self, url: str, body: Any) -> JsonAnswer:
+    def post(self, url: str, body: Any, *, headers: dict[str, str] | None = None) -> JsonAnswer:
         """Ask by POST with a body of JSON.
 
         Raises:
@@ -64,7 +64,8 @@ class JsonClient:
             UnreachableError: There is no answer.
             StoreError: The answer is no JSON, or too large.
         """
-        return self._ask("POST", url, json.dumps(body).encode(), {"content-type": "application/json"})
+        of_body = {"content-type": "application/json"}
+        return self._ask("POST", url, json.dumps(body).encode(), (headers or {}) | of_body)
 
     def _ask(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> JsonAnswer:
         self.check_url(url)
