@@ -127,8 +127,13 @@ def test_a_period_without_its_end_is_not_used() -> None:
 
 def test_an_item_without_a_time_is_refused() -> None:
     """It could be found by no search."""
-    with pytest.raises(RequestError, match="neither datetime nor start_datetime"):
-        scene_key(item(time=None), name="item")
+    turned: dict[str, Any] = {
+        "start_datetime": "2024-06-03T00:00:00Z",
+        "end_datetime": "2024-06-02T00:00:00Z",
+    }
+    for times in ({}, turned):
+        with pytest.raises(RequestError, match="neither datetime nor start_datetime and a later end"):
+            scene_key(item(time=None, **times), name="item")
 
 
 def test_without_a_geometry_the_box_is_the_footprint() -> None:

@@ -105,6 +105,10 @@ def test_relative_addresses_start_from_the_document_that_names_them(tmp_path: Pa
     ("content", "said"),
     [
         (b"hello", "neither JSON nor Parquet"),
+        (b"[]", "an array; give a collection of STAC items"),
+        (json.dumps(item() | {"geometry": {}}).encode(), "it is no GeoJSON geometry"),
+        (json.dumps(item() | {"geometry": "x"}).encode(), "it is no GeoJSON geometry"),
+        (b'\n{"type": "Feature", "id": "a"}\n \n5\n', "no properties"),
         (b'{"type": "Something"}', "no STAC items"),
         (b'{"type": "FeatureCollection", "features": [{"id": "a"}]}', "no properties"),
         (b'{"type": "Feature", "id": "a"}\n5\n', "no properties"),
@@ -126,10 +130,19 @@ def test_a_wrong_file_is_refused_with_a_sentence(content: bytes, said: str, tmp_
     assert [each.name for each in tmp_path.iterdir()] == ["items.json"]
 
 
-def test_items_without_a_box_or_with_odd_assets_are_kept(tmp_path: Path) -> None:
+def test_numbers_of_lines_count_blank_ones(tmp_path: Path) -> None:
+    """A file may begin with blank lines, too."""
+    (tmp_path / "items.ndjson").write_text(f"\n\n{json.dumps(item())}\n\n7\n")
+
+    made = make_catalog(tmp_path / "items.ndjson", kind="items_file", to=tmp_path / "c.parquet")
+
+    assert (made.n_scenes, made.left_out[0][0]) == (1, "items.ndjson line 5")
+
+
+@pytest.mark.parametrize("box", [None, {"xmin": 11}])
+def test_items_without_a_box_or_with_odd_assets_are_kept(box: Any, tmp_path: Path) -> None:
     """The box is that of the geometry; an asset that is no object is left out."""
-    scene = item(assets={"red": {"href": "s3://b/r.tif"}, "odd": 5})
-    del scene["bbox"]
+    scene = item(assets={"red": {"href": "s3://b/r.tif"}, "odd": 5}) | {"bbox": box}
     make_catalog([scene], to=tmp_path / "c.parquet")
     make_catalog(tmp_path / "c.parquet", kind="items_file", to=tmp_path / "again.parquet")
 

@@ -279,6 +279,8 @@ def shape_error(error: Exception) -> str:
             "a ring of a polygon is not closed, or has fewer than three corners: write at least three, and "
             "the first one again at the end"
         )
+    if isinstance(error, AttributeError):  # it has no type, or is no object
+        return "it is no GeoJSON geometry"
     return str(error).partition("\n")[0][:200]
 
 

@@ -24,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
 _MOMENT: Final = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?([Zz]|[+-]\d{2}:?\d{2})?", re.ASCII
 )
 _EXAMPLES: Final = "2024, 2024-06, 2024-06-01/2024-08-31 or 2024-06-01T00:00:00Z/.."
 
@@ -94,8 +94,7 @@ def _calendar_period(match: re.Match[str]) -> TimeRange:
 
 
 def _moment(match: re.Match[str]) -> TimeRange:
-    zone = (match[4] or "Z").upper().replace("Z", "+00:00")
-    moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}")
+    moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{(match[4] or 'Z').upper()}").astimezone(UTC)
     us = _us(moment) + int(((match[3] or "") + "000000")[:6])
     return TimeRange(start_us=us, stop_us=us)
 

@@ -126,8 +126,9 @@ def without_links(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
     """
     found = {field: item[field] for field in _FIELDS if item.get(field) is not None}
     assets = {str(name): asset for name, asset in item["assets"].items() if isinstance(asset, Mapping)}
-    defaults = {"type": "Feature", "stac_version": "1.0.0", "bbox": list(key.box)}
-    return defaults | found | {"assets": assets}
+    box = given if isinstance(given := item.get("bbox"), list | tuple) else list(key.box)
+    defaults = {"type": "Feature", "stac_version": "1.0.0"}
+    return defaults | found | {"bbox": box, "assets": assets}
 
 
 def footprint_shape(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
@@ -252,7 +253,7 @@ def _parse_times(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
     if isinstance(start, str) and stop is None and moment is None:
         return parse_period(start, field=f"{name}: start_datetime").start_us, LAST_US
     if not isinstance(moment, str):
-        raise RequestError("it has neither datetime nor start_datetime and end_datetime", field=name)
+        raise RequestError("it has neither datetime nor start_datetime and a later end_datetime", field=name)
     period = parse_period(moment, field=f"{name}: datetime")
     return period.start_us, period.stop_us
 

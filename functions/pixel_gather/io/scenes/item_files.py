@@ -4,6 +4,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from itertools import count
 from typing import IO, Any, Final
 from urllib.parse import urljoin
 
@@ -49,15 +50,17 @@ def items_of_file(
         if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
             yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name, skipped=skipped), href)
             return
-        first_line = _line(file, name)
+        lines = _lines(file, name, check)
+        _, first_line = next(lines, (1, b""))
         first = _decode_json(first_line, name)
         if isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"):
-            yield from _with_hrefs_made_whole(_read_lines(first, file, name, check, skipped), href)
+            yield from _with_hrefs_made_whole(_read_lines(first, lines, name, skipped), href)
             return
         content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
     document = first if isinstance(first, dict) else _decode_json(content, name)
     if not isinstance(document, dict):
-        raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
+        said = "an array" if isinstance(document, list) else "neither JSON nor Parquet"
+        raise RequestError(f"this is {said}; give a collection of STAC items, or one item a line", field=name)
     yield from _items_of_document(document, href, name, read_document, check, skipped=skipped)
 
 
@@ -81,16 +84,11 @@ def _items_of_document(
 
 
 def _read_lines(
-    first: dict[str, Any], file: IO[bytes], name: str, check: Check, skipped: SkippedItems
+    first: dict[str, Any], lines: Iterator[tuple[int, bytes]], name: str, skipped: SkippedItems
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file that has an item, or a collection of items, a line."""
     yield from _features(first, name, skipped)
-    number = 1
-    while line := _line(file, name):
-        number += 1
-        check()
-        if not line.strip():
-            continue
+    for number, line in lines:
         document = _decode_json(line, name)
         if isinstance(document, dict):
             yield from _features(document, f"{name} line {number}", skipped)
@@ -111,11 +109,17 @@ def _features(document: Mapping[str, Any], name: str, skipped: SkippedItems) -> 
             skipped.add(RequestError("it is no JSON object", field=f"{name} feature {number}"))
 
 
-def _line(file: IO[bytes], name: str) -> bytes:
-    line = file.readline(LARGEST_JSON_NBYTES + 1)
-    if len(line) > LARGEST_JSON_NBYTES:
-        raise RequestError(_TOO_LARGE, field=name)
-    return line
+def _lines(file: IO[bytes], name: str, check: Check) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank, with their numbers from 1."""
+    for number in count(1):
+        check()
+        line = file.readline(LARGEST_JSON_NBYTES + 1)
+        if len(line) > LARGEST_JSON_NBYTES:
+            raise RequestError(_TOO_LARGE, field=name)
+        if not line:
+            return
+        if line.strip():
+            yield number, line
 
 
 def _follow_links(
