@@ -16,7 +16,7 @@ from pixel_gather.features.catalog.catalog import _write_parquet, make_catalog, 
 from pixel_gather.features.catalog.catalog_writer import PresentVersion, replace_version, write_search_files
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.scenes.spooled_items import SpooledItems
-from scenes.scenes import item
+from scenes.scenes import Item, item
 from scenes.stac_server import Answer, landing, page, serving
 
 
@@ -166,6 +166,19 @@ def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
     assert "bbox: west is 179 and east is 181.5" in named
 
 
+def test_items_of_pystac_are_taken_as_they_are(tmp_path: Path) -> None:
+    """A relative address starts from the item. pystac would ask the server of the item's catalog for it."""
+    given = Item(item("a", assets={"red": {"href": "./red.tif"}}))
+    given.document["links"] = [{"rel": "self", "href": f"{tmp_path}/a/item.json"}]
+
+    make_catalog([given], to=tmp_path / "catalog.parquet")
+
+    (found,) = search(catalog=tmp_path / "catalog.parquet").items
+    assert Path(found["assets"]["red"]["href"]) == tmp_path / "a/red.tif"
+    assert given.document["assets"]["red"]["href"] == "./red.tif"
+    assert given.asked == [False]
+
+
 def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
     """Neither a search nor a catalog nor a gather."""
     urls: list[str] = []
@@ -182,6 +195,17 @@ def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
     assert sorted(each["id"] for each in found.items) == ALL_GOOD
     assert found.n_skipped == made.n_left_out == len(found.skipped) == 6
     assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
+
+
+def test_a_gather_reads_what_lies_beside_an_item() -> None:
+    """Pystac's items of a static catalog have addresses that are relative to the item's file."""
+    given = item(box=(-125.0, 24.0, -66.0, 50.0), assets={"red": {"href": IMAGES[0].name}})
+    given["links"] = [{"rel": "self", "href": f"{IMAGES[0].parent}/item.json"}]
+    stac = {"items": [given], "assets": ["red"]}
+
+    plan = make_plan({"sources": {"stac": stac}, "window": {"point": [-96, 37]}})
+
+    assert plan.n_sources == 1
 
 
 def test_odd_items_end_no_gather() -> None:

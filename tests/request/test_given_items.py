@@ -6,20 +6,7 @@ import pytest
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from scenes.scenes import item
-
-
-class Item:
-    """As pystac's: with options of its own."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
-        self.asked: list[bool] = []
-
-    def to_dict(self, include_self_link: bool = True, transform_hrefs: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 # pystac's signature
-        """Return the document, and note whether hrefs were to be changed."""
-        self.asked.append(transform_hrefs)
-        return self.document
+from scenes.scenes import Item, item
 
 
 class Collection:

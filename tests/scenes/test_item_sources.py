@@ -3,11 +3,16 @@
 import gzip
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from shapely import to_wkb
+from shapely.geometry import shape
 
 from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
@@ -32,18 +37,29 @@ def ids(place: Path, **wanted: Any) -> list[str]:
 SCENES = [item(f"s{n}", time=f"2024-0{n + 1}-01T00:00:00Z", eo__cloud_cover=n) for n in range(4)]
 
 
-def as_collection(folder: Path) -> Path:
+def as_collection(folder: Path, scenes: Sequence[dict[str, Any]] = SCENES) -> Path:
     """Write a collection of items."""
     place = folder / "items.json"
-    place.write_text(json.dumps({"type": "FeatureCollection", "features": SCENES}, indent=2))
+    place.write_text(json.dumps({"type": "FeatureCollection", "features": scenes}, indent=2))
     return place
 
 
-def as_lines(folder: Path) -> Path:
+def as_lines(folder: Path, scenes: Sequence[dict[str, Any]] = SCENES) -> Path:
     """Write one item a line, gzipped, with an empty line."""
     place = folder / "items.ndjson.gz"
-    place.write_bytes(gzip.compress("\n\n".join(map(json.dumps, SCENES)).encode()))
+    place.write_bytes(gzip.compress("\n\n".join(map(json.dumps, scenes)).encode()))
     return place
+
+
+def as_api_parquet(folder: Path, scenes: Sequence[dict[str, Any]]) -> Path:
+    """Write STAC-GeoParquet with the links of the items, as stac-geoparquet does."""
+    rows = [
+        {"geometry": to_wkb(shape(each["geometry"])), "datetime": datetime.now(UTC)}
+        | {name: each[name] for name in ("id", "bbox", "assets", "links")}
+        for each in scenes
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "items.parquet")
+    return folder / "items.parquet"
 
 
 def as_parquet(folder: Path) -> Path:
@@ -166,13 +182,33 @@ def test_items_without_a_box_or_with_odd_assets_are_kept(box: Any, tmp_path: Pat
 )
 def test_paths_from_the_root_stay_on_their_host(start: str, href: str, whole: str) -> None:
     """A catalog on the web never means a file of this machine."""
-    document = {"features": [item(assets={"red": {"href": href}})]}
+    document = {"features": [item(assets={"red": {"href": href}}) | {"links": []}]}
 
     (found,) = _items_of_document(
         document, start, "catalog", lambda _: None, lambda: None, skipped=SkippedItems()
     )
 
     assert found["assets"]["red"]["href"] == whole
+
+
+@pytest.mark.parametrize("write", [as_collection, as_lines, as_api_parquet])
+def test_relative_addresses_in_a_collection_start_from_the_item_itself(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Items of an API that were kept in a file name files of the API. A whole path is one of this machine."""
+    hrefs = {"beside": "./y.tif", "up": "../x.tif", "here": "/z.tif", "s3": "s3://b/z.tif"}
+    scene = item(assets={name: {"href": href} for name, href in hrefs.items()})
+    scene["links"] = [{"rel": "root", "href": "/"}, {"rel": "self", "href": "https://host/items/s/1"}]
+
+    make_catalog(write(tmp_path, [scene]), kind="items_file", to=tmp_path / "c.parquet")
+
+    assets = search(catalog=tmp_path / "c.parquet").items[0]["assets"]
+    assert {name: asset["href"] for name, asset in assets.items()} == {
+        "beside": "https://host/items/s/y.tif",
+        "up": "https://host/items/x.tif",
+        "here": "file:///z.tif",
+        "s3": "s3://b/z.tif",
+    }
 
 
 def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) -> None:

@@ -176,6 +176,18 @@ def test_what_a_server_ignores_is_filtered_here() -> None:
         ) == ["right"]
 
 
+def test_relative_addresses_of_assets_start_from_the_item() -> None:
+    """An API on this machine may name whole paths of files."""
+    scene = item(assets={"a": {"href": "./a.tif"}, "b": {"href": "/b.tif"}, "c": {"href": "s3://b/c.tif"}})
+    scene["links"] = [{"rel": "self", "href": "https://host/items/s0"}]
+    with api(lambda _asked, _url: page([scene])) as server:
+        client = JsonClient(same_host_only(server.url, field="stac"))
+        (found,) = search_items(SearchCriteria(), server.url, client, skipped=SkippedItems())
+
+    hrefs = [asset["href"] for asset in found["assets"].values()]
+    assert hrefs == ["https://host/items/a.tif", "/b.tif", "s3://b/c.tif"]
+
+
 def test_an_item_that_comes_twice_counts_once() -> None:
     """Some servers repeat the last items of a page on the next one."""
 

@@ -29,7 +29,7 @@ def plain_items(given: Any) -> Any:
     """
     if isinstance(given, str | PathLike):
         return fspath(given)
-    whole = _as_dict(given)
+    whole = as_dict(given)
     if whole is not None:
         if _DIGEST in whole:
             raise ValueError(
@@ -41,7 +41,7 @@ def plain_items(given: Any) -> Any:
         given = features
     if not isinstance(given, Iterable):
         raise ValueError("give the address of a file of items, or the items")  # noqa: TRY004 # pydantic's way
-    items = tuple(_as_dict(each) for each in given)
+    items = tuple(as_dict(each) for each in given)
     if not items or None in items:
         raise ValueError("give at least one item, each as a dict or as an object with to_dict")
     return items
@@ -55,7 +55,7 @@ def items_in_request(items: Any) -> Any:
     return {"n_items": len(items), _DIGEST: hashlib.sha256(content.encode()).hexdigest()}
 
 
-def _as_dict(given: Any) -> dict[str, Any] | None:
+def as_dict(given: Any) -> dict[str, Any] | None:
     """Return a dict, or what ``to_dict`` returns; None for anything else.
 
     pystac is told to leave hrefs as they are: otherwise it may ask a server for the catalog of an item.

@@ -17,6 +17,7 @@ from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.request.check_arguments import check_arguments
+from pixel_gather.core.request.given_items import as_dict
 from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
@@ -25,6 +26,7 @@ from pixel_gather.core.scenes.item import hash_of, scene_key
 from pixel_gather.core.scenes.scenes_from_headers import item_of_headers
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
 from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog_writer import (
     PresentVersion,
     WrittenCatalog,
@@ -408,14 +410,11 @@ async def _copy_kept_scenes(
 
 
 def _as_item(given: Any) -> Mapping[str, Any]:
-    if isinstance(given, Mapping):
-        return given
-    if not hasattr(given, "to_dict"):
+    if (found := as_dict(given)) is None:
         raise RequestError(
             f"{show_value(given)} is no STAC item: of a list of files, say that the kind is sources",
             field="scenes",
         )
-    found: Mapping[str, Any] = given.to_dict()
     return found
 
 
@@ -424,7 +423,8 @@ def _items_described_by(
 ) -> Iterator[Mapping[str, Any]]:
     """Return the items of whatever names items."""
     if origin.kind == "items":
-        return map(_as_item, [given] if isinstance(given, str | os.PathLike) else given or ())
+        items = map(_as_item, [given] if isinstance(given, str | os.PathLike) else given or ())
+        return with_whole_hrefs(items, None)
     wanted = SearchCriteria.of(**origin.search)
     if origin.kind == "stac":
         # an address that is given may hold a key, which is not kept

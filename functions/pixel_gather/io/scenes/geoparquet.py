@@ -249,6 +249,7 @@ def _item(row: Mapping[str, Any]) -> dict[str, Any]:
         "bbox": _box(box),
         "properties": properties,
         "assets": {name: _without_none(asset) for name, asset in assets.items() if asset is not None},
+        "links": _plain(row.get("links") or []),
     }
 
 

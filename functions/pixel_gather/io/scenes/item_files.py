@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from itertools import count
 from typing import IO, Any, Final
-from urllib.parse import urljoin
 
 import msgspec
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.core.scenes.whole_hrefs import whole_href, with_whole_hrefs
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
@@ -48,13 +47,13 @@ def items_of_file(
     with closing(file):
         start = file.peek(len(PARQUET_MAGIC))
         if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
-            yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name, skipped=skipped), href)
+            yield from with_whole_hrefs(items_of_geoparquet(file, name=name, skipped=skipped), href)
             return
         lines = _lines(file, name, check)
         _, first_line = next(lines, (1, b""))
         first = _decode_json(first_line, name)
         if isinstance(first, dict) and first.get("type") in ("Feature", "FeatureCollection"):
-            yield from _with_hrefs_made_whole(_read_lines(first, lines, name, skipped), href)
+            yield from with_whole_hrefs(_read_lines(first, lines, name, skipped), href)
             return
         content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
     document = first if isinstance(first, dict) else _decode_json(content, name)
@@ -74,7 +73,7 @@ def _items_of_document(
     skipped: SkippedItems,
 ) -> Iterator[dict[str, Any]]:
     if isinstance(document.get("features"), list) or document.get("type") == "Feature":
-        yield from _with_hrefs_made_whole(_features(document, name, skipped), href)
+        yield from with_whole_hrefs(_features(document, name, skipped), href)
     elif document.get("type") in ("Catalog", "Collection"):
         yield from _follow_links(document, href, read_document, check, skipped)
     else:
@@ -154,7 +153,8 @@ def _follow_links(
             skipped.add(error)
             continue
         if rel == "item":
-            yield from _with_hrefs_made_whole(iter((found,)), linked)
+            moved = {**found, "links": []}  # a catalog may be moved, and its links still name its first place
+            yield from with_whole_hrefs((moved,), linked)
         else:
             waiting.extend(_links(found, linked))
 
@@ -174,26 +174,7 @@ def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:
             and link.get("rel") in ("item", "child")
             and isinstance(link.get("href"), str)
         ):
-            yield link["rel"], _whole(link["href"], href)
-
-
-def _with_hrefs_made_whole(items: Iterator[dict[str, Any]], href: str) -> Iterator[dict[str, Any]]:
-    """Let relative hrefs of assets start from the document that names them, on its host or in its bucket."""
-    for item in items:
-        assets = item.get("assets")
-        for asset in assets.values() if isinstance(assets, dict) else ():
-            if isinstance(asset, dict) and isinstance(asset.get("href"), str):
-                asset["href"] = _whole(asset["href"], href)
-        yield item
-
-
-def _whole(href: str, start: str) -> str:
-    if "://" in href:
-        return href
-    scheme, _, rest = start.partition("://")  # urljoin knows no s3://
-    if rest:
-        return f"{scheme}://{urljoin(f'http://{rest}', href).removeprefix('http://')}"
-    return href if href.startswith("/") else f"{parent_of(start)}/{href}"
+            yield link["rel"], whole_href(link["href"], href)
 
 
 def _decode_json(content: bytes, name: str) -> Any:

@@ -15,6 +15,7 @@ from pixel_gather.core.request.web_address import CMR, CheckUrl
 from pixel_gather.core.scenes.scene_sources import AssetChoice, slim_item
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.found_scenes import FoundScenes, Item, catalog_scenes, with_latest
 from pixel_gather.io.scenes.item_files import items_of_file
@@ -90,7 +91,7 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
             yield from self._asked_items(asked, wanted, client, skipped)
             cost.n_pages = client.n_requests
         elif isinstance(asked.items, tuple):
-            yield from wanted_items(asked.items, wanted, name="item", skipped=skipped)
+            yield from wanted_items(with_whole_hrefs(asked.items, None), wanted, name="item", skipped=skipped)
         else:
             found = items_of_file(
                 checked_href(asked.items or "", "items", policy=self.policy),

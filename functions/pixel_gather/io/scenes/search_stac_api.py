@@ -19,6 +19,7 @@ from pixel_gather.core.request.web_address import shown_url, with_query_of, with
 from pixel_gather.core.scene_conditions import to_query
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.core.time_range import format_range
 from pixel_gather.io.store.json_http import JsonAnswer, JsonClient
 
@@ -74,7 +75,7 @@ def search_items(
             else:
                 skipped.add(RequestError("it is no JSON object", field=name))
 
-    return wanted_items(sent(), search, name=name, skipped=skipped)
+    return wanted_items(with_whole_hrefs(sent(), None), search, name=name, skipped=skipped)
 
 
 def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest:
