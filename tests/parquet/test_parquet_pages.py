@@ -4,6 +4,8 @@ import io
 import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from arro3.core import Array, DataType, Table
 from arro3.io import write_parquet
@@ -11,6 +13,7 @@ from arro3.io import write_parquet
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.href_policy import IN_PROCESS
 from pixel_gather.io.header_index import read_index
+from pixel_gather.io.lists.parse_list import read_records
 from pixel_gather.io.lists.source_list import open_source_list
 from pixel_gather.io.parquet.parquet_pages import unpacked_nbytes
 from pixel_gather.io.store.object_store import Objects
@@ -61,6 +64,20 @@ def test_pages_of_many_row_groups_are_not_added_up() -> None:
 
 
 @pytest.mark.long
+def test_a_group_without_rows_has_no_pages() -> None:
+    """Pyarrow says 0 for where its data begin, and writes an empty dictionary."""
+    rows = pa.table({"href": ["a.tif", "b.tif"]})
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, rows.schema) as writer:
+        for some in (rows[:0], rows, rows[:0]):
+            writer.write_table(some)
+    name, opened = "list.parquet", io.BufferedReader(io.BytesIO(file.getvalue()))
+
+    hrefs = [record["href"] for _, record in read_records(opened, name=name).lines]
+
+    assert hrefs == ["a.tif", "b.tif"]
+
+
 def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
     """A file of some KB must not take the planner's whole memory."""
     path = tmp_path / "l.parquet"

@@ -94,9 +94,8 @@ def _largest_of_column(file: io.BufferedReader, column: _Struct, check: Check) -
 
 
 def _pages(file: io.BufferedReader, column: _Struct, check: Check) -> Iterator[_Struct]:
-    at = column[_DATA_AT]
-    if 0 < column.get(_DICTIONARY_AT, 0) < at:
-        at = column[_DICTIONARY_AT]
+    starts = column[_DATA_AT], column.get(_DICTIONARY_AT, 0)  # pyarrow writes 0 if a group has no row
+    at = min((start for start in starts if start > 0), default=0)
     stop = at + column[_COMPRESSED]
     while at < stop:
         check()
