@@ -4,14 +4,15 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shapely import to_wkb
+from shapely import Point, to_wkb
 from shapely.geometry import shape
 
 from pixel_gather.core.area import Area
@@ -153,6 +154,56 @@ def test_numbers_of_lines_count_blank_ones(tmp_path: Path) -> None:
     made = make_catalog(tmp_path / "items.ndjson", kind="items_file", to=tmp_path / "c.parquet")
 
     assert (made.n_scenes, made.left_out[0][0]) == (1, "items.ndjson line 5")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kept"),
+    [
+        ("datetime", pa.array([date(2024, 6, 1)]), "2024-06-01"),
+        ("eo:cloud_cover", pa.array([Decimal("12.5")]), 12.5),
+        (
+            "assets",
+            pa.array(
+                [[("red", {"href": "s3://b/r"})]], pa.map_(pa.string(), pa.struct({"href": pa.string()}))
+            ),
+            {"red": {"href": "s3://b/r"}},
+        ),
+        (
+            "assets",
+            pa.array(['{"red": {"href": "s3://b/r"}, "odd": "x", "none": null}']),
+            {"red": {"href": "s3://b/r"}},
+        ),
+    ],
+    ids=["a day", "a decimal number", "a map", "JSON"],
+)
+def test_parquet_files_of_other_writers_are_read(column: str, values: Any, kept: Any, tmp_path: Path) -> None:
+    """DuckDB writes decimal numbers and maps. A condition compares them as numbers."""
+    scene = pa.table(
+        {
+            "id": ["a"],
+            "geometry": [to_wkb(Point(11, 46))],
+            "datetime": ["2024-06-01T00:00:00Z"],
+            "assets": [{"red": {"href": "s3://b/r"}}],
+        }
+    )
+    left = scene.drop_columns([column]) if column in scene.column_names else scene
+    pq.write_table(left.append_column(column, values), tmp_path / "items.parquet")
+
+    make_catalog(tmp_path / "items.parquet", kind="items_file", to=tmp_path / "c.parquet")
+
+    where = "eo:cloud_cover<20" if column == "eo:cloud_cover" else None
+    (found,) = search(catalog=tmp_path / "c.parquet", datetime="2024-06-01", where=where).items
+    assert (found["properties"] | found)[column] == kept
+
+
+def test_a_parquet_file_with_another_geometry_is_refused(tmp_path: Path) -> None:
+    """The message names the column."""
+    pq.write_table(
+        pa.table({"id": ["a"], "geometry": ["POINT(11 46)"], "assets": ["{}"]}), tmp_path / "i.parquet"
+    )
+
+    with pytest.raises(RequestError, match="column geometry is no WKB"):
+        make_catalog(tmp_path / "i.parquet", kind="items_file", to=tmp_path / "c.parquet")
 
 
 @pytest.mark.parametrize("box", [None, {"xmin": 11}])

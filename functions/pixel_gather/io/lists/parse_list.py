@@ -423,7 +423,8 @@ def _to_python(array: Array, column: str, name: str) -> list[Any]:
             numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
             return [None if us is None else format_time(us) for us in numbers.to_pylist()]
         if DataType.is_decimal(kind) or DataType.is_binary(kind) or DataType.is_nested(kind):
-            raise RequestError(f"column {column} is {kind}; leave it out or make it text", field=name)
+            said = "is of lists, objects, bytes or decimals; leave it out or make it text"
+            raise RequestError(f"column {column} {said}", field=name)
         return list(array.to_pylist())
     except OverflowError as error:
         raise RequestError(f"column {column} has a time outside the years 1 to 9999", field=name) from error

@@ -7,7 +7,8 @@ of structs, as https://github.com/stac-utils/stac-geoparquet/blob/main/spec/stac
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -92,6 +93,8 @@ def items_of_geoparquet(file: IO[bytes], *, name: str, skipped: SkippedItems) ->
             raise RequestError(
                 f"this is no STAC-GeoParquet: it has no column {', '.join(sorted(missing))}", field=name
             )
+        if "Binary" not in str(schema.field("geometry").type):
+            raise RequestError("its column geometry is no WKB", field=name)
         for batch in batches:
             yield from _items(batch, name, skipped)
 
@@ -237,7 +240,7 @@ def _item(row: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _NOT_PROPERTIES and value is not None
     }
     assets = row["assets"]
-    assets = json.loads(assets) if isinstance(assets, str) else assets
+    assets = json.loads(assets) if isinstance(assets, str) else assets and dict(assets)
     geometry = row["geometry"]
     return {
         "type": "Feature",
@@ -248,7 +251,7 @@ def _item(row: Mapping[str, Any]) -> dict[str, Any]:
         "geometry": None if geometry is None else _as_lists(mapping(from_wkb(bytes(geometry)))),
         "bbox": _box(box),
         "properties": properties,
-        "assets": {name: _without_none(asset) for name, asset in assets.items() if asset is not None},
+        "assets": assets and {name: _plain(asset) for name, asset in assets.items() if asset},
         "links": _plain(row.get("links") or []),
     }
 
@@ -264,6 +267,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         moment = value.isoformat()
         return moment.replace("+00:00", "Z") if value.tzinfo else f"{moment}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, Mapping):
         return _without_none(value)
     if isinstance(value, list):
