@@ -202,9 +202,36 @@ def test_items_of_a_file_are_gathered(catalog: Path, capsys: pytest.CaptureFixtu
     assert "give exactly one of api, items, cmr" in capsys.readouterr().err
 
 
-def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("assets", [(), ("--assets", "red")])
+def test_hrefs_are_of_the_address_that_was_asked_for(
+    assets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those of a list file are."""
+    red = {"href": "https://host/red.tif", "alternate": {"s3": {"href": "s3://bucket/red.tif"}}}
+    make_catalog([item(assets={"red": red})], to=tmp_path / "c.parquet")
+    asked: tuple[str | Path, ...] = ("search", "--catalog", tmp_path / "c.parquet", *assets)
+
+    assert run(*asked, "--format", "hrefs", "--address", "s3") == 0
+    assert capsys.readouterr().out == "s3://bucket/red.tif\n"
+
+
+def test_a_cloud_cover_that_is_no_number_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table shows the scene."""
+    make_catalog([item(eo__cloud_cover="5")], to=tmp_path / "c.parquet")
+
+    assert run("search", "--catalog", tmp_path / "c.parquet") == 0
+    assert "scene-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format_", ["csv", "hrefs"])
+def test_a_list_cannot_say_which_band(
+    format_: str, catalog: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whoever reads it would take the first one."""
-    assert run("search", "--catalog", catalog, *POINT, "--assets", "data:2") == 2
+    asked = ("search", "--catalog", catalog, *POINT, "--format", format_)
+    assert run(*asked, "--assets", "data:2") == 2
 
     told = capsys.readouterr()
     assert "--assets: a list names whole files" in told.err

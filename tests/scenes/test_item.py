@@ -201,6 +201,8 @@ def test_assets_without_names_are_those_with_data() -> None:
     scene = item(
         assets={
             "plain": {"href": "1"},
+            "empty": {"href": "5", "roles": []},
+            "null": {"href": "6", "roles": None},
             "data": {"href": "2", "roles": ["data", "cloud-optimized"]},
             "thumbnail": {"href": "3", "roles": ["thumbnail"]},
             "text": {"href": "4", "roles": "metadata"},
@@ -208,5 +210,5 @@ def test_assets_without_names_are_those_with_data() -> None:
         }
     )
 
-    assert asset_hrefs(scene) == [("plain", "1"), ("data", "2")]
+    assert asset_hrefs(scene) == [("plain", "1"), ("empty", "5"), ("null", "6"), ("data", "2")]
     assert asset_hrefs(scene, ("thumbnail", "nowhere", "other")) == [("thumbnail", "3")]

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import click
 
+from pixel_gather.core.area import finite
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.folders import unlisted_folders
 from pixel_gather.core.scenes.item import asset_hrefs, common_names, find_asset, scene_key
-from pixel_gather.core.scenes.scene_sources import Address, asset_choices, band_numbers
+from pixel_gather.core.scenes.scene_sources import Address, address_of, asset_choices, band_numbers
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
@@ -169,7 +170,7 @@ def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: A
     elif format_ == "jsonl":
         yield from (json.dumps(item) + "\n" for item in found.items)
     elif format_ == "hrefs":
-        yield from (f"{href}\n" for item in found.items for _, href in asset_hrefs(item, assets))
+        yield from (f"{href}\n" for href in _hrefs(found, assets, address))
     elif format_ == "csv" and assets:
         yield from _as_csv(_source_rows(found, assets, address))
     elif format_ == "csv":
@@ -180,12 +181,7 @@ def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: A
 
 def _source_rows(found: FoundScenes, assets: tuple[str, ...], address: Address) -> Iterator[dict[str, Any]]:
     """Yield the lines of a list file, all with the same columns; a missing asset has no line."""
-    if band_numbers(asset_choices(assets)):
-        raise RequestError(
-            "a list names whole files; "
-            "gather a band of an asset by run --catalog or --stac with the same --assets",
-            field="--assets",
-        )
+    _refuse_bands(assets)
     sources = [each for each in found.sources(assets, address=address) if each.href is not None]
     columns = dict.fromkeys(name for each in sources for name in each.columns)
     for each in sources:
@@ -198,10 +194,29 @@ def _source_rows(found: FoundScenes, assets: tuple[str, ...], address: Address) 
         yield fixed | {name: each.columns.get(name) for name in columns}
 
 
+def _hrefs(found: FoundScenes, assets: tuple[str, ...], address: Address) -> Iterator[str]:
+    if assets:
+        _refuse_bands(assets)
+    for item in found.items:
+        for name, _ in asset_hrefs(item, assets):
+            asset = find_asset(item["assets"], name)
+            assert asset is not None  # noqa: S101 # it has an href
+            yield address_of(asset, address)
+
+
+def _refuse_bands(assets: tuple[str, ...]) -> None:
+    if band_numbers(asset_choices(assets)):
+        raise RequestError(
+            "a list names whole files; "
+            "gather a band of an asset by run --catalog or --stac with the same --assets",
+            field="--assets",
+        )
+
+
 def _scene_rows(items: Iterable[Item]) -> Iterator[dict[str, Any]]:
     for item in items:
         key = scene_key(item, name="item")
-        cloud = item["properties"].get("eo:cloud_cover")
+        cloud = finite(item["properties"].get("eo:cloud_cover"))
         yield {
             "time": format_moment(key.start_us),
             "collection": key.collection,

@@ -198,8 +198,8 @@ def common_names(asset: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_data(asset: Mapping[str, Any]) -> bool:
-    roles = asset.get("roles", ("data",))
-    return isinstance(roles, list | tuple) and "data" in roles
+    roles = asset.get("roles")
+    return not roles or (isinstance(roles, list | tuple) and "data" in roles)
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

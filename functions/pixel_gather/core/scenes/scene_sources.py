@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -51,6 +52,10 @@ _LONGEST_NAME: Final = 128
 """Longest name of a class that is kept."""
 
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
+_ON_AWS: Final = re.compile(
+    r"https://(?:(?P<bucket>[^/?]+)\.)?s3(?:[.-][a-z0-9-]+)*\.amazonaws\.com/(?P<path>[^?#]+)"
+)
+"""The bucket is in the host, or at the beginning of the path."""
 
 
 class AssetChoice(Struct, frozen=True, kw_only=True):
@@ -205,10 +210,10 @@ def address_of(asset: Mapping[str, Any], wanted: Address) -> str:
 
 def _as_s3(href: str) -> str:
     """Return the S3 address of an object that is named by its web address on AWS."""
-    host, _, key = href.removeprefix("https://").partition("/")
-    bucket, dot, rest = host.partition(".s3")
-    is_aws = href.startswith("https://") and dot and rest.endswith("amazonaws.com") and key and "?" not in key
-    return f"s3://{bucket}/{key}" if is_aws else href
+    if (match := _ON_AWS.fullmatch(href)) is None:
+        return href
+    path = unquote(match["path"])
+    return f"s3://{match['bucket']}/{path}" if match["bucket"] else f"s3://{path}"
 
 
 def _find_asset(item: Item, name: str) -> Mapping[str, Any] | None:
