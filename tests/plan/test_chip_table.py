@@ -1,11 +1,14 @@
 """Chips as rows."""
 
+from copy import replace
+
 import numpy as np
 import pytest
 
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
 from pixel_gather.core.plan.choose_layout import chip_layout
 from support.fakes import table_of
@@ -41,6 +44,34 @@ def test_rows_are_all_images_of_the_first_chip_and_then_of_the_next() -> None:
     (first,) = table.rows(3, 4)
     assert first.chip is not None
     assert first.chip.rule == WindowRule(point=(1.0, 1.0), size=(8, 4), crs="EPSG:4326")
+
+
+def test_a_table_of_chips_tells_all_that_is_read_and_all_remarks() -> None:
+    """Each chip reads every image. So the bytes that leave a bucket grow with the chips."""
+    images = table_of("s3://near/a", "s3://near/b", "s3://far/c", "d", notes=("of the list",))
+    table = ChipTable(table=images, chips=chips(4, notes=("of the chips",)))
+
+    assert table.n_by_bucket == {"near": 8, "far": 4}
+    assert table.notes == ("of the list", "of the chips")
+
+
+def test_chips_that_are_left_of_a_table_have_the_digest_of_the_table() -> None:
+    """So an append of the same table is known again, however many of its chips the cube has."""
+    images = table_of("a")
+    whole = ChipTable(table=images, chips=chips(3))
+
+    assert replace(whole, chips=whole.chips.some([2]), whole_digest=whole.digest).digest == whole.digest
+
+
+@pytest.mark.parametrize("name", ["has_gaps", "is_large"])
+def test_a_column_of_chips_is_as_the_one_or_the_other_table_needs(name: str) -> None:
+    """A value that is missing in one of both tables is missing in the cube. So is one beyond 2^53 there."""
+    plain = ListColumn(name="label", dtype="int64", varies_in_row=False)
+    special = replace(plain, **{name: True})
+    for one, other in ((plain, special), (special, plain)):
+        axes = [ChipAxis(n_images=1, id_dtype="int64", columns=(each,)) for each in (one, other)]
+
+        assert axes[0].grown_by(axes[1]).columns == (special,)
 
 
 @pytest.mark.parametrize(
@@ -107,10 +138,15 @@ def test_chip_layout_refuses_a_chip_that_no_task_holds() -> None:
     [
         ((-1.0, -1.0, 0.5, 0.5), True),  # around the first
         ((0.05, 0.05, 0.5, 0.5), True),  # the first chip may reach into it
+        ((0.5, 0.5, 0.95, 0.95), True),  # the second may, from the other side
+        ((0.5, 0.5, 0.85, 2.0), False),  # it is too far to the east
+        ((0.5, 0.5, 2.0, 0.85), False),
         ((0.2, 0.2, 0.8, 0.8), False),  # between two
+        ((0.5, 0.0, 0.5, 9.0), False),  # a line
         ((2.5, 0.0, 2.8, 9.0), False),
         ((170.0, -1.0, -179.0, 9.0), False),  # across the antimeridian
         ((170.0, -1.0, 1.5, 9.0), True),
+        ((359.95, -1.0, 360.05, 9.0), True),  # where longitudes go on to 360
         ((-180.0, -90.0, 180.0, 90.0), True),
         ((0.0, 3.5, 9.0, 9.0), False),
     ],
