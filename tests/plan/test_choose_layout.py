@@ -171,6 +171,16 @@ def test_plan_layout_cuts_ten_million_tiles_to_what_the_smallest_workers_hold(ma
     assert FEW_SHARDS < layout.n_shards((10_000_000, 512, 512))[0] <= MAX_SHARDS
 
 
+def test_plan_layout_makes_shards_large_before_it_refuses_a_cube_of_many_large_rows() -> None:
+    """Workers hold ten rows of 20 MiB. Shards of 128 MiB would be more than a gather may have."""
+    shape = (MAX_SHARDS * 10, 2048, 5120)
+
+    layout = layout_of(shape, "slice")
+
+    assert layout.shard[0] == 10
+    assert layout.n_shards(shape) == (MAX_SHARDS, 1)
+
+
 def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_many() -> None:
     """If the request sets too few rows per shard, the error says so."""
     wanted = ExplicitLayout(chunk=(5, 128, 128), shard_rows=5)
