@@ -165,7 +165,7 @@ def chip_layout(
             f"holds {max_task_nbytes / 2**20:,.0f} MiB: ask for fewer images or bands, or for smaller chips"
         )
     layout = Layout(chunk=(n_images, height, width), shard=(n_chips * n_images, height, width))
-    return _check_tasks(layout, shape, image_nbytes // (height * width) * n_measurements, max_task_nbytes)
+    return _check_tasks(layout, shape, itemsize * n_measurements, max_task_nbytes)
 
 
 def _check_tasks(
