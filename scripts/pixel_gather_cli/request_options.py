@@ -5,15 +5,16 @@ import os
 import re
 import sys
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.check_file_name import FileKind, check_file_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.core.request.wrong_values import LISTS
-from pixel_gather.in_process.places import IS_FOLDER, check_parquet_name
+from pixel_gather.in_process.places import IS_FOLDER
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.regular_file import open_given_file
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -543,11 +544,19 @@ def in_home[Text: str | None](place: Text) -> Text:
     return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
 
 
+_WRITTEN: Final[dict[str, tuple[str, FileKind]]] = {
+    "html": ("the page", "HTML"),
+    "parquet": ("the table", "Parquet"),
+    "wide": ("the wide table", "CSV"),
+}
+"""What options write, and of which kind the file is."""
+
+
 def check_folders(**files: str | None) -> None:
     """Refuse a file that is to be written where no folder is, or where a folder of its name is.
 
-    A Parquet file with the suffix of another kind of file is refused, too. The files come by the names of
-    their options.
+    A file with the suffix of another kind of file is refused, too: it may be a list or a table. The files
+    come by the names of their options.
 
     Raises:
         RequestError: It names the option.
@@ -559,8 +568,8 @@ def check_folders(**files: str | None) -> None:
             raise RequestError(f"there is no folder {folder}", field=f"--{option}")
         if Path(in_home(file)).is_dir():
             raise RequestError(IS_FOLDER, field=f"--{option}")
-        if option == "parquet":
-            check_parquet_name(file, what="the table", field="--parquet")
+        what, kind = _WRITTEN[option]
+        check_file_name(file, what=what, kind=kind, field=f"--{option}")
 
 
 def read_geojson(file: str) -> Any:

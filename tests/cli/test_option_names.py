@@ -103,6 +103,10 @@ _WRONG = {
         "--bands: it is 0; the least is 1. Also wrong: --layout (it is 0; the least is 1), "
         "--max-usd (it is -1.0; the least is 0)\n"
     ),
+    "rank list.txt --by b1 --html list.txt": "--html: the page is an HTML file; write list.html",
+    "series --sources list.txt --point 1,2 --html list.CSV": "--html: the page is an HTML file; write list",
+    "points plots.csv --sources list.txt --to x.parquet --html x.parquet": "--html: the page is an HTML file",
+    "points plots.csv --sources list.txt --to x.parquet --wide x.parquet": "--wide: the wide table is a CSV",
     "rank list.txt --by b1 --html here": "--html: it is a folder; name a file in it",
     "rank list.txt --by b1 --parquet here": "--parquet: it is a folder; name a file in it",
     "points plots.csv --sources list.txt --to x.parquet --wide here": "--wide: it is a folder; name a file",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather import StoreError, points, write_table_page, zones
+from pixel_gather import RequestError, StoreError, points, verify_table, write_table_page, zones
 from pixel_gather.io.pictures.stretch import number_in_words
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
@@ -229,3 +229,13 @@ def test_no_page_of_what_is_no_table_or_in_no_folder(folder: Path, tmp_path: Pat
     points(PLOTS, listed(folder), to=tmp_path / "t.parquet", id="id", crs=CRS)
     with pytest.raises(StoreError, match=r"t\.html cannot be written"):
         write_table_page(tmp_path / "t.parquet", tmp_path / "no" / "t.html")
+
+
+def test_a_page_does_not_take_the_place_of_its_table(folder: Path, tmp_path: Path) -> None:
+    """A name of another kind of file is refused, and the file stays as it is."""
+    points(PLOTS, listed(folder), to=tmp_path / "t.parquet", id="id", crs=CRS)
+
+    with pytest.raises(RequestError, match=r"to: the page is an HTML file; write t\.html"):
+        write_table_page(tmp_path / "t.parquet", tmp_path / "t.parquet")
+
+    assert verify_table(tmp_path / "t.parquet").is_same

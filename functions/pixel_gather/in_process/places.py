@@ -5,10 +5,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather.core.errors import DAMAGED_JSON, GatherError, RequestError, StoreError
+from pixel_gather.core.request.check_file_name import check_file_name
 from pixel_gather.core.request.href_policy import (
     BUCKET_SCHEMES,
     IN_PROCESS,
@@ -26,11 +27,6 @@ from pixel_gather.io.store.object_store import Store, open_place, open_store, op
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _BY_XARRAY: Final = ", or open it by xarray.open_zarr with fsspec and aiohttp"
-_OTHER_SUFFIXES: Final = frozenset(
-    {".csv", ".geojson", ".json", ".jsonl", ".ndjson", ".tif", ".txt", ".zarr"}
-)
-"""A Parquet file of such a name would be taken for something else."""
-
 IS_FOLDER: Final = "it is a folder; name a file in it"
 """Said of a place where a file is to be written."""
 
@@ -62,24 +58,13 @@ def check_parquet_place(to: str | os.PathLike[str], *, what: str) -> str:
     """Return the href of a Parquet file that is to be written.
 
     Raises:
-        RequestError: The place is a folder, or its name is refused by `check_parquet_name`.
+        RequestError: The place is a folder, or its name is refused by `check_file_name`.
     """
     place = check_place(to)
-    check_parquet_name(place, what=what, field="to")
+    check_file_name(place, what=what, kind="Parquet", field="to")
     if Path(show_place(place)).is_dir():
         raise RequestError(IS_FOLDER, field="to")
     return place
-
-
-def check_parquet_name(file: str, *, what: str, field: str) -> None:
-    """Refuse a name for a Parquet file that has the suffix of another kind of file.
-
-    Raises:
-        RequestError: The name is refused. The message says what is written, and a name for it.
-    """
-    name = PurePosixPath(file)
-    if name.suffix.lower() in _OTHER_SUFFIXES:
-        raise RequestError(f"{what} is a Parquet file; write {name.stem}.parquet", field=field)
 
 
 def href_here(place: str | os.PathLike[str], field: str) -> str:

@@ -15,6 +15,7 @@ from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
 from pixel_gather.core.request.check_arguments import check_arguments
+from pixel_gather.core.request.check_file_name import check_file_name
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
@@ -84,10 +85,11 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
         to: The page, a local file. It is replaced.
 
     Raises:
-        RequestError: As `pixel_gather.open_table`.
+        RequestError: As `pixel_gather.open_table`, or ``to`` is the name of another kind of file.
         StoreError: The table cannot be read, or the page not be written.
     """
     page = Path(place_text(to, "to")).expanduser()
+    check_file_name(page.name, what="the page", kind="HTML", field="to")
     write_html(table_page(table_path(table)), page)
 
 
