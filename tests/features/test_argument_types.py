@@ -230,3 +230,21 @@ def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:
         ):
             open_table(table, ids=[1, wrong])
     assert len(open_table(table, ids=np.array([1]).tolist(), columns=("id",))) == len(HREFS)
+
+
+def test_the_features_own_columns_stand_beside_any_columns_of_a_table(tmp_path: Path) -> None:
+    """Also where neither the ids nor the times are wanted. The lines keep their order."""
+    table = tmp_path / "table.parquet"
+    points(
+        [{"lon": -30, "lat": 0, "name": name, "crop": crop} for name, crop in ("ba", "ac")],
+        HREFS,
+        to=table,
+        id="name",
+    )
+
+    lines = open_table(table)
+    beside = open_table(table, columns=["b1"], features=True)
+
+    assert list(beside.columns) == ["b1", "lon", "lat", "name", "crop"]
+    assert list(beside["crop"]) == [{"b": "a", "a": "c"}[each] for each in lines["id"]]
+    assert list(beside["b1"]) == list(lines["b1"])

@@ -137,6 +137,8 @@ def test_arguments_of_xarray_say_how_values_are_decoded(valley: str, kind: str, 
     assert opened(place, decode_cf=False)["red"].dtype == np.uint16
     with pytest.raises(RequestError, match=r"storage_options: there is no such argument; .* stores=Store"):
         xr.open_dataset(place, engine=ENGINE, storage_options={"anon": True})
+    with pytest.raises(RequestError, match="version: it is at here: at=2"):  # as open_cube calls it
+        xr.open_dataset(place, engine=ENGINE, version=1)
 
 
 def test_former_versions_are_decoded_in_the_same_way(grown: Path) -> None:

@@ -52,7 +52,7 @@ def open_table(
     path = table_path(table)
     if not path.is_file():
         raise StoreError(f"{path}: no table is there; name the file that was given as --to")
-    wanted = None if columns is None else list(columns)
+    wanted = None if columns is None else list(dict.fromkeys(columns))
     with _blame_file(path):
         there = pq.read_schema(path)
         there.field("id"), there.field("time")
@@ -61,15 +61,15 @@ def open_table(
             f"there is no column {min(unknown)}; there are {', '.join(there.names)}", field="columns"
         )
     filters = None if ids is None else pc.field("id").isin(_as_ids(ids, there.field("id").type))
-    found = pq.read_table(path, columns=wanted, filters=filters)
+    needed = wanted if wanted is None or not features else list(dict.fromkeys([*wanted, "id"]))
+    found = pq.read_table(path, columns=needed, filters=filters)
     if features:
         own = _features_of(path)
-        kept = [
-            name for name in own.column_names if name == "id" or name not in (*found.column_names, "geometry")
-        ]
-        found = found.join(own.select(kept), "id", join_type="left outer").sort_by(
-            [("id", "ascending"), ("time", "ascending")]
-        )
+        kept = [name for name in own.column_names if name not in (*there.names, "geometry")]
+        of_lines = own.select(kept).take(pc.index_in(found["id"], value_set=own["id"].combine_chunks()))
+        found = found.select(there.names if wanted is None else wanted)
+        for name in kept:
+            found = found.append_column(name, of_lines[name])
     return found if arrow else found.to_pandas()
 
 

@@ -51,6 +51,8 @@ class PixelGatherEngine(BackendEntrypoint):
             stores: How to access S3.
             decoding: Arguments of xarray, such as ``mask_and_scale``. Those of its other engines are refused.
         """
+        if "version" in decoding:
+            raise RequestError("it is at here: at=2 or at='2026-11-01'", field="version")
         place: str | os.PathLike[str] = filename_or_obj
         found = _open(place, at, group, stores, decoding)
         left_out = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
