@@ -75,6 +75,31 @@ def test_a_catalog_has_the_name_that_it_was_given(tmp_path: Path, name: str) -> 
     assert ids_in_parquet(tmp_path / f"found {name}") == ["c"]
 
 
+@pytest.mark.parametrize("add", [False, True])
+def test_a_catalog_does_not_take_the_place_of_another_file(tmp_path: Path, *, add: bool) -> None:
+    """Such as a list of scenes that a search has written."""
+    place = tmp_path / "found.parquet"
+    write_items([item("c")], place)
+
+    with pytest.raises(RequestError, match=r"^to: .*found\.parquet is there already, and no catalog: choose"):
+        make_catalog([item("a")], to=place, add=add)
+
+    assert [*tmp_path.iterdir()] == [place]
+    assert ids_in_parquet(place) == ["c"]
+
+
+def test_a_search_is_refused_where_scenes_are_taken_as_a_whole(tmp_path: Path) -> None:
+    """It would look as if the catalog had only what was searched for."""
+    with pytest.raises(RequestError, match=r"^search: only the kinds stac and cmr are searched"):
+        make_catalog([item("a")], to=tmp_path / "catalog.parquet", search={"datetime": "2024"})
+
+
+def test_folders_are_listed_by_one_at_a_time_at_least() -> None:
+    """No folder would be listed otherwise."""
+    with pytest.raises(RequestError, match=r"^n_listings: it is 0; write a number above 0"):
+        search(catalog="catalog.parquet", expand=True, n_listings=0)
+
+
 def test_what_others_add_meanwhile_is_kept(tmp_path: Path) -> None:
     """Scenes may take hours to come from a server. What the catalog got in these hours stays."""
     place = tmp_path / "catalog.parquet"

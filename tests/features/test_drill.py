@@ -162,6 +162,7 @@ def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
         ({"point": "1,2"}, "point: write two numbers: longitude, latitude"),
         ({"xy": 7}, "xy: write two numbers: x, y"),
         ({"pixel": (1,)}, "pixel: write two numbers: column, row"),
+        ({"pixel": (1, 2.5)}, "pixel: it is 1, 2.5; write whole numbers: column, row"),
         ({"point": (1, 2), "bands": "1"}, r"bands: it is '1'; write a list of numbers, such as \[1, 2\]"),
         ({"point": (1, 2), "bands": 1}, r"bands: it is 1; write a list"),
     ],

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import rasterio
 import xarray as xr
@@ -188,7 +190,7 @@ def test_index_tells_what_failed_and_leaves_out_what_gdal_reads(folder: Path, tm
     assert [href.rpartition("/")[2] for href, _ in entries] == [FILES[0].name]
 
 
-@pytest.mark.parametrize("name", ["names", "./names", "image", "folder", "folder/"])
+@pytest.mark.parametrize("name", ["names", "./names", "image", "rows.parquet", "folder", "folder/"])
 def test_index_replaces_no_other_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -197,6 +199,7 @@ def test_index_replaces_no_other_file(
     (tmp_path / "folder").mkdir()
     Path("names").write_text(f"{folder / FILES[0].name}\n")
     shutil.copy(FILES[0], "image")
+    pq.write_table(pa.table({"href": ["a"], "overview": [0]}), "rows.parquet")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     with pytest.raises(RequestError, match=r"^to: "):

@@ -681,3 +681,15 @@ def test_points_are_refused(folder: Path, tmp_path: Path) -> None:
     for changes in wrong:
         with pytest.raises(RequestError, match=next(iter(changes))):
             zones(_given(_fields(1)), [str(folder / "0.tif")], to=tmp_path / "t.parquet", crs=CRS, **changes)
+
+
+def test_a_table_without_statistics_is_refused(tmp_path: Path) -> None:
+    """Every image would be read for nothing."""
+    with pytest.raises(RequestError, match=r"^statistics: it is empty; write names, such as mean,p90"):
+        zones(
+            _given([shapely.box(LEFT, TOP - 9, LEFT + 9, TOP)]),
+            ["a.tif"],
+            to=tmp_path / "t.parquet",
+            crs=CRS,
+            statistics=[],
+        )

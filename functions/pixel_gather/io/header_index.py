@@ -143,6 +143,17 @@ def read_index(
                 yield from _entries(batch, overview)
 
 
+def is_index(href: str, *, objects: Objects) -> bool:
+    """Return whether a file is a header index, by its columns. Blocks, as `read_index`."""
+    try:
+        _, file = open_list_file(href, objects=objects, what=FIELD)
+        with closing(file), parquet_errors("the index is damaged", field=FIELD, check=no_deadline):
+            _check_columns(parquet_batches(file, batch_size=_N_ROWS_PER_BATCH)[0])
+    except RequestError:
+        return False
+    return True
+
+
 def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
     """Yield all entries of an index of `store_index`, in batches. Packed headers stay packed."""
     for batch in parquet_batches(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH)[1]:

@@ -37,6 +37,7 @@ from pixel_gather.features.catalog.catalog_writer import (
 from pixel_gather.features.catalog.search import items_of_api
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import Job, listed, opened_job
+from pixel_gather.in_process.joined_places import holds_file
 from pixel_gather.in_process.places import check_parquet_place, check_place, href_here, show_place
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
@@ -140,10 +141,13 @@ def make_catalog(
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: ``kind`` is none of these, it holds no scene, or ``to`` is the name of another format.
+        RequestError: ``kind`` is none of these, it holds no scene, ``search`` is given for a kind that is not
+            searched, ``to`` is the name of another format, or a file that is no catalog is there.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
     _criteria({} if search is None else search)
+    if search and kind not in ("stac", "cmr"):
+        raise RequestError("only the kinds stac and cmr are searched: leave it out", field="search")
     place = None if kind == "items" else _whole_place(kind, scenes)
     kept_place = without_query(scenes) if kind == "stac" else place
     origin = Origin(kind=kind, place=kept_place, search=dict(search or {}), collection=collection)
@@ -266,6 +270,8 @@ def _made(
     place = place_text(to, "to")
     tally = _Tally(on_progress)
     with _opened_place(to, settings) as (store, key), SpooledItems() as spooled:
+        if run(present_etag(store, key)) is None and holds_file(store, place, key):
+            raise RequestError(f"{place} is there already, and no catalog: choose another name", field="to")
         for origin in origins:
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))

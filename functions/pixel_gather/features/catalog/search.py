@@ -55,7 +55,7 @@ def search(  # noqa: PLR0913 # each option of the command has a name of its own 
         where: Conditions on properties: ``eo:cloud_cover<40 and platform=sentinel-2a``, or an object.
         collections: Ids; all collections if none are given.
         ids: IDs of the scenes to find.
-        duplicates: Keep the latest processing of each scene, keep all, or refuse.
+        duplicates: ``latest``: keep the latest processing of each scene. ``all``: keep all. ``fail``: refuse.
         duplicates_by: Properties by which scenes are one, such as ``("grid:code", "datetime")``. If none
             are given: platform, acquisition, time and place.
         most: A search that finds more scenes than this is refused.
@@ -105,6 +105,8 @@ def found_scenes(
     """Return what a search finds; the arguments and errors are those of `search`."""
     if (catalog is None) == (stac is None):
         raise RequestError("give either a catalog or the address of a STAC API", field="catalog")
+    if n_listings < 1:
+        raise RequestError(f"it is {n_listings}; write a number above 0", field="n_listings")
     if stac is not None:
         skipped = SkippedItems()
         items = tuple(items_of_api(wanted, stac, skipped))

@@ -94,6 +94,8 @@ def _rule(**given: tuple[float, float] | None) -> WindowRule:
         raise RequestError("give exactly one of point, xy and pixel", field="drill")
     if name == "pixel":
         col, row = check_pair(place, field=name, names="column, row")
+        if not (col.is_integer() and row.is_integer()):
+            raise RequestError(f"it is {col:g}, {row:g}; write whole numbers: column, row", field=name)
         return WindowRule(pixels=(int(col), int(row), 1, 1))
     x, y = check_pair(place, field=name, names="x, y" if name == "xy" else "longitude, latitude")
     return rule_at(x, y) if name == "point" else WindowRule(point=(x, y))

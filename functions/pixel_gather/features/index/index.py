@@ -1,5 +1,6 @@
 """Make a header index in this process. Opens every source of a list and reads no pixel."""
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -23,13 +24,12 @@ from pixel_gather.in_process.places import check_parquet_place, check_place, sho
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.header_index import Entry, store_index
-from pixel_gather.io.store.object_store import Store, folder_and_key, open_place
+from pixel_gather.io.header_index import Entry, is_index, store_index
+from pixel_gather.io.store.object_store import Objects, Store, folder_and_key, open_place
 from pixel_gather.io.store.store_error_status import said_of_place
 
 _N_PER_BATCH: Final = 256
 _MOST_NAMED: Final = 20
-_PARQUET_MAGIC: Final = b"PAR1"
 
 
 class Indexed(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ def index(
         on_progress: Called after each source.
 
     Raises:
-        RequestError: The list is wrong, or ``to`` is another kind of file. Nothing was written.
+        RequestError: The list is wrong, or ``to`` is there and no header index. Nothing was written.
         StoreError: The file could not be written.
     """
     return run(index_async(sources, to=to, overview=overview, settings=settings, on_progress=on_progress))
@@ -102,7 +102,14 @@ async def index_async(
     with folders_removed_on_failure(folder):
         async with opened_job(checked, settings) as job:
             store = open_place(folder, settings.stores)
-            await _check_is_free(store, name, place)
+            if await _is_there(store, name) and not await asyncio.to_thread(
+                is_index, place, objects=Objects(settings.stores)
+            ):
+                raise RequestError(
+                    f"{show_place(place)} exists and is no header index, so it is not replaced; name another "
+                    "file",
+                    field="to",
+                )
             tally = _IndexTally(Progress(n_sources=job.table.n_sources), on_progress)
             with closing(listed(job.table)) as in_order:
                 each = index_sources(
@@ -178,14 +185,10 @@ def _is_at(place: str, list_file: str) -> bool:
         return False
 
 
-async def _check_is_free(store: Store, name: str, place: str) -> None:
-    """Refuse to replace a file that is not Parquet, such as a list or a source."""
+async def _is_there(store: Store, name: str) -> bool:
+    """Tell whether a file is there. If the store refuses to say, writing will show."""
     try:
-        there = await obstore.get_range_async(store, name, start=0, length=len(_PARQUET_MAGIC))
+        await obstore.head_async(store, name)
     except (BaseError, OSError):
-        return  # missing or unreadable: writing will show
-    if bytes(there) != _PARQUET_MAGIC:
-        raise RequestError(
-            f"{show_place(place)} exists and is no header index, so it is not replaced; name another file",
-            field="to",
-        )
+        return False
+    return True

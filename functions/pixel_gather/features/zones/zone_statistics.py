@@ -75,11 +75,13 @@ def parse_statistics(given: str | Sequence[str]) -> tuple[ZoneStatistic, ...]:
     """Parse statistics, in one text with commas or one each.
 
     Raises:
-        RequestError: One does not exist, or is there twice.
+        RequestError: One does not exist, or is there twice, or there is none.
     """
     if not isinstance(given, Iterable):
         raise RequestError(f"it is {given!r}; write names, such as mean,p90", field="statistics")
     texts = given.split(",") if isinstance(given, str) else [str(each) for each in given]
+    if not texts:
+        raise RequestError("it is empty; write names, such as mean,p90", field="statistics")
     found = tuple(ZoneStatistic.parse(each) for each in texts)
     names = [each.name for each in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
