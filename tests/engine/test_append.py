@@ -110,7 +110,7 @@ def test_sources_that_the_cube_has_are_left_out() -> None:
 
     assert report is not None
     assert (report.n_sources, report.shape[0]) == (4, 4)
-    (version,) = asyncio.run(find_growing_cube(grown.cube)).versions[1:]
+    (version,) = asyncio.run(find_growing_cube(grown.cube, field="cube")).versions[1:]
     assert (version.number, version.n_rows, version.n_sources, version.n_skipped) == (2, 4, 1, 2)
     receipt = json.loads(asyncio.run(read(grown, "receipt.json")))
     assert [(each["rows"], each["n_skipped"]) for each in receipt["appends"]] == [([3, 4], 2)]

@@ -82,6 +82,12 @@ def test_what_is_no_table_of_ours_has_no_receipt(table: Path, content: bytes | N
     assert str(caught.value) == says
 
 
+def test_a_table_that_is_missing_is_no_cube(tmp_path: Path) -> None:
+    """The message says which kind of thing was looked for."""
+    with pytest.raises(StoreError, match="/none: no table is there; name its Parquet file or its folder"):
+        verify_table(tmp_path / "none")
+
+
 def test_the_command_says_whether_it_is_the_same(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By its exit code as well."""
     with pytest.raises(SystemExit) as same:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from pixel_gather import compact, forget, gather, open_cube, verify, versions
+from pixel_gather import compact, forget, gather, open_cube, retry_failed, verify, versions
 from pixel_gather.core.errors import AppendRunningError, RequestError, StoreError
 from pixel_gather.engine import row_claim
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
@@ -94,6 +94,9 @@ def test_a_folder_without_a_cube_is_named_and_no_other_place_is_asked_for(tmp_pa
 
     with pytest.raises(RequestError, match="holds no cube: name an existing one, or gather a new one"):
         versions(tmp_path)
+    for change in (compact, retry_failed):
+        with pytest.raises(RequestError, match=r"^cube: .* holds no cube"):  # no request has named it
+            change(tmp_path)
 
 
 def test_a_former_version_is_opened_by_number_and_by_time(made: Path) -> None:

@@ -113,29 +113,33 @@ async def find_place(request: "GatherRequest", cube: CubeStore, digest: str | No
         RequestError: There is no cube to which rows can be added.
     """
     if request.output.append_to is not None:
-        return await find_growing_cube(cube)
+        return await find_growing_cube(cube, field=APPEND_TO)
     if digest is None:
         return await cube.found()
     return await find_cube(cube, digest, request.without_key().to_json())
 
 
-async def find_growing_cube(cube: CubeStore) -> FoundCube:
+async def find_growing_cube(cube: CubeStore, *, field: str) -> FoundCube:
     """Return the cube that rows are to be added to.
+
+    Args:
+        cube: Where.
+        field: What names it, for messages.
 
     Raises:
         RequestError: There is none that rows can be added to.
     """
-    found = await find_finished_cube(cube, field=APPEND_TO)
+    found = await find_finished_cube(cube, field=field)
     if found.template is None:
         raise RequestError(
             f"{cube.place} is a copy of joined cubes and cannot grow: append to its members and copy again",
-            field=APPEND_TO,
+            field=field,
         )
     if found.template.reduce is not None and not found.template.scene_slots:
         raise RequestError(
             f"{cube.place} was made by an earlier version and does not describe its scenes, so it cannot "
             "grow: gather a new cube",
-            field=APPEND_TO,
+            field=field,
         )
     return found
 

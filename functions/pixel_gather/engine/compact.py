@@ -46,7 +46,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
         AppendRunningError: An append is at work, was stopped within its commit, or was committed meanwhile.
         RequestError: There is no complete cube.
     """
-    found = await find_growing_cube(cube)
+    found = await find_growing_cube(cube, field="cube")
     version = found.version + 1
     is_sharded = found.template is None or found.template.layout.is_sharded
     crowded: list[str] = []
@@ -62,7 +62,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     if is_begun:  # before an append loses its claim, which may have been stopped within its commit
         await cube.compaction_files(found)
     claim = await take_claim(cube, version, _claim_of(found), then=_THEN)
-    found = await find_growing_cube(cube)  # the claim may have changed the group's metadata
+    found = await find_growing_cube(cube, field="cube")  # the claim may have changed the group's metadata
 
     async def still_ours() -> None:
         await _check_unchanged(cube, found, version)

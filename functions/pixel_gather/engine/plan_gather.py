@@ -23,7 +23,7 @@ from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
 from pixel_gather.engine.archive import pin_archive
-from pixel_gather.engine.base_cube import find_growing_cube, find_place, read_base
+from pixel_gather.engine.base_cube import APPEND_TO, find_growing_cube, find_place, read_base
 from pixel_gather.engine.find_failed_rows import digest_again
 from pixel_gather.engine.gather_context import GatherContext, GatherStores, always
 from pixel_gather.engine.header_cache import PACKED_HEADERS_KEY, encode_headers
@@ -170,7 +170,7 @@ async def plan_dry(
         RequestError: As from `plan_gather`.
         BudgetError: The plan is over a limit.
     """
-    found = None if cube is None else await find_growing_cube(cube)
+    found = None if cube is None else await find_growing_cube(cube, field=APPEND_TO)
     digest = gather_digest(request, table)
     is_known = found is not None and found.has_version_of(digest)
     base = await read_base(request, archive, cube, found)

@@ -100,6 +100,8 @@ def open_existing(
     if "://" not in place:
         refuse_within_cube(Path(place), field=field)
     if "://" not in place and not Path(place).is_dir():
+        if field == "table":
+            raise StoreError(f"{place}: no table is there; name its Parquet file or its folder")
         aws = "; of a gather on AWS, write the cube's address, s3://..., which pixel-gather status ID prints"
         is_a_name = Path(place).name == str(cube)
         raise StoreError(

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text
 from pixel_gather.core.request.request import GatherRequest, parse_request
@@ -13,6 +14,7 @@ from pixel_gather.engine.base_cube import find_growing_cube, read_base
 from pixel_gather.engine.find_failed_rows import FailedRows, request_of_row
 from pixel_gather.features.gather.gather import gather_listed
 from pixel_gather.features.gather.gathered import Gathered
+from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
@@ -59,8 +61,14 @@ async def retry_failed_async(
     """Read the failed sources of a cube again; see `retry_failed`."""
     settings, place = settings or Settings(), place_text(cube, "cube")
     store, name = open_existing(place, settings.stores, to_write=True)
+    try:
+        requests = await _requests(ZarrCube(store, name), place)
+    except RequestError:
+        instead = "retry the cubes that are joined. A virtual cube is made again from its list"
+        await asyncio.to_thread(refuse_joined, store, name, done="retried", instead=instead)
+        raise
     gathered = None
-    for request in await _requests(ZarrCube(store, name), place):
+    for request in requests:
         table = _NoNewRows(await asyncio.to_thread(StoredCube, store, place=name), band_numbers={})
         gathered = await gather_listed(
             request, to=None, table=table, settings=settings, on_progress=on_progress
@@ -76,7 +84,7 @@ class _NoNewRows(StoredTable):
 
 async def _requests(cube: ZarrCube, place: str) -> list[GatherRequest]:
     """Return the requests that have added rows which have failed, each with this cube as its place."""
-    found, receipt = await find_growing_cube(cube), await cube.receipt()
+    found, receipt = await find_growing_cube(cube, field="cube"), await cube.receipt()
     base = await read_base(_request(receipt.request, place), None, cube, found)
     assert base.template is not None  # noqa: S101 # the cube is there
     failed = FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=True)

@@ -54,8 +54,14 @@ def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None
     Args:
         cube: A folder, or ``s3://bucket/prefix``.
         stores: How to access S3.
+
+    Raises:
+        RequestError: There is no complete cube, or it cannot grow.
+        AppendRunningError: An append is at work, was stopped within its commit, or was committed meanwhile.
+        StoreError: The folder is missing, or the store failed.
     """
     growing = growing_cube(cube, stores, to_write=True)
+    find_complete(growing)
 
     async def compacted() -> Compacted:
         done = await compact_cube(growing)
@@ -80,6 +86,10 @@ def forget(
 
     Returns:
         The versions that were removed.
+
+    Raises:
+        RequestError: There is no complete cube, or ``before`` is neither a number nor a time.
+        StoreError: The folder is missing, or the store failed.
     """
     growing = growing_cube(cube, stores, to_write=True)
     former = _list_versions(growing).before(before)
