@@ -5,6 +5,7 @@ profiles and single sign-on. Importing it costs 0.3 s, so that happens only wher
 """
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ _READ_BY_OBSTORE: Final = (
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
 )
+_ASK_AGAIN_AFTER: Final = timedelta(minutes=5)
+"""boto3 hands out credentials that hold for ten minutes or longer. obstore would use them for thirty."""
 
 
 def find_credentials(profile: str | None) -> Any:
@@ -61,7 +64,7 @@ def find_credentials(profile: str | None) -> Any:
         session = boto3.Session(profile_name=profile)
         if session.get_credentials() is None:
             raise DeniedError(NO_CREDENTIALS)
-        return Boto3CredentialProvider(session)
+        return Boto3CredentialProvider(session, ttl=_ASK_AGAIN_AFTER)
 
 
 def _check_both_are_set() -> None:
