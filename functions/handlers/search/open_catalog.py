@@ -1,6 +1,5 @@
 """The catalog that a deployment's search function reads: opened once, and again when it was replaced."""
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from handlers.search.scene_answers import LARGEST_ANSWER_NBYTES, answer_nbytes
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
+from pixel_gather.core.steady_clock import SteadyClock
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.scenes.catalog_format import columns_key
 from pixel_gather.io.scenes.expand_folders import FolderPool
@@ -50,10 +50,10 @@ class FoundScenes(Struct, frozen=True, kw_only=True):
 class OpenCatalog:
     """The newest version of the deployment's catalog."""
 
-    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] | None = None) -> None:
         """Read nothing yet."""
         self._settings = settings
-        self._clock = clock
+        self._clock = clock or SteadyClock()
         self._runner = open_runner()
         self._catalog: Catalog | None = None
         self._looked_at = 0.0

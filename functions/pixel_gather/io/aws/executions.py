@@ -6,7 +6,6 @@ passed in and belong to the caller.
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.halt_marker import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.steady_clock import SteadyClock
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
@@ -88,7 +88,7 @@ class SharedLooks:
     """
 
     keep_s: float = 1.0
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = field(default_factory=SteadyClock)
     _looks: dict[str, tuple[float, Look]] = field(default_factory=dict)
 
     def get(self, id_: str, look: Callable[[], Look]) -> Look:

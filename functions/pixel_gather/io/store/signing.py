@@ -5,7 +5,6 @@ asks a busy service again when the service wants. Workers do not all ask at the 
 memory.
 """
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import inf
@@ -16,6 +15,7 @@ from msgspec import Struct
 from obstore.store import AzureStore, S3Store
 
 from pixel_gather.core.errors import DeniedError
+from pixel_gather.core.steady_clock import SteadyClock
 from pixel_gather.io.store.token_session import (
     EXPIRED,
     ODD,
@@ -145,16 +145,16 @@ class _FreshTokens:
     def __init__(self, provider: Callable[[], Any]) -> None:
         self._provider = provider
         self._failed: SigningError | None = None
-        self._failed_at = -inf
+        self._clock, self._failed_at = SteadyClock(), -inf
         self.config: dict[str, Any] = {}
 
     def __call__(self) -> Any:
-        if self._failed is not None and time.monotonic() < self._failed_at + _PAUSE_S:
+        if self._failed is not None and self._clock() < self._failed_at + _PAUSE_S:
             raise self._failed
         try:
             return self._ask()
         except SigningError as error:
-            self._failed, self._failed_at = error, time.monotonic()
+            self._failed, self._failed_at = error, self._clock()
             raise
 
     def _ask(self) -> Any:

@@ -7,7 +7,6 @@ a worker that has nothing to ask gives its share back.
 import asyncio
 import os
 import random
-import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.host_leases import Lease, StoreClock, ledger_content, parse_ledger, take_lease
+from pixel_gather.core.steady_clock import SteadyClock
 
 _SAVED_S: Final = 0.25
 """Requests of so many seconds that were not sent may be sent later."""
@@ -69,17 +69,6 @@ class Budget(Struct, frozen=True, kw_only=True):
     """Workers of this gather that may start at about the same time."""
 
 
-class WorkersClock:
-    """The worker's own clock. It does not stand still while Lambda has stopped the worker."""
-
-    def __init__(self) -> None:
-        self._since_s, self._since = time.monotonic(), time.time()
-
-    def __call__(self) -> float:
-        """Return seconds since the start, by the clock that has gone further."""
-        return max(time.monotonic() - self._since_s, time.time() - self._since)
-
-
 class HostGovernor:
     """One worker's requests to one host. Belongs to one event loop."""
 
@@ -90,7 +79,7 @@ class HostGovernor:
         """
         self.budget = budget
         self._ledger = ledger
-        self._clock = clock or WorkersClock()
+        self._clock = clock or SteadyClock()
         self._store_clock = StoreClock()
         self._clock_good_until_s = float("-inf")
         self._name = os.urandom(8).hex()
