@@ -23,7 +23,7 @@ print(tempfile.mkdtemp())
 def made_by_a_killed_process(folder: Path, monkeypatch: pytest.MonkeyPatch, *, task_root: str) -> Path:
     """Return a temporary folder that a process has made and left."""
     monkeypatch.setenv("LAMBDA_TASK_ROOT", task_root)
-    command = [sys.executable, "-c", _MAKE, folder]
+    command = [sys.executable, "-c", _MAKE, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 # our own command
     return Path(done.stdout.strip())
 
