@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from arro3.core import Array, DataType, Table
 from arro3.io import write_parquet
@@ -109,6 +111,7 @@ READ = [
         ],
     ),
     Case("jsonl told by content", "list", f'{{"href":"{A}"}}\n{{"href":"{B}"}}\n', BOTH),
+    Case("csv with empty rows", "l.csv", CSV.replace("\n", "\n  \n,,,\n", 1) + ",,,\n", WITH_COLUMNS),
     Case("csv of an old Mac", "l.csv", CSV.replace("\n", "\r"), WITH_COLUMNS),
     Case("text of an old Mac", "l.txt", f"{A}\r{B}", BOTH),
     Case("old Mac, gzip", "list.gz", gzip.compress(CSV.replace("\n", "\r").encode()), WITH_COLUMNS),
@@ -141,6 +144,9 @@ WRONG = [
     Mistake("short", "l.csv", f"href,n\n{A}\n", "l.csv line 2", "1 values stand in 2"),
     Mistake("open quote", "l.csv", f'href,n\n{A},"x\n', "l.csv line 2", "not CSV"),
     Mistake("twice", "l.csv", f"href,n,n\n{A},1,2\n", "l.csv line 1", "two columns 'n'"),
+    Mistake("twice href", "l.csv", f"href,href\n{A},{A}\n", "l.csv line 1", "two columns 'href'"),
+    Mistake("spreadsheet", "l.xlsx", b"PK\3\4" + bytes(9), "l.xlsx", "a spreadsheet: unpack it, or save"),
+    Mistake("zstd", "l.csv.zst", b"\x28\xb5\x2f\xfd" + bytes(9), "l.csv.zst", "it is packed"),
     Mistake("nameless", "l.csv", f",href\n0,{A}\n", "l.csv line 1", "column 1 has no name"),
     Mistake("reserved", "l.csv", f"href,status\n{A},1\n", "l.csv line 1", "rename it"),
     Mistake("path as a name", "l.csv", f"href,a/b\n{A},1\n", "l.csv line 1", "rename it"),
@@ -243,6 +249,9 @@ TIMES: dict[str, Array] = {
     "seconds in another zone": _cast(
         [us(2024, 3, 1, 12) // 10**6, None], DataType.timestamp("s", tz="Asia/Tokyo")
     ),
+    "few times": _cast([us(2024, 3, 1, 12), None], DataType.timestamp("us")).cast(
+        DataType.dictionary(DataType.int8(), DataType.timestamp("us"))
+    ),
     "text": Array(["2024-03-01T12:00", None], DataType.large_utf8()),
     "text with an offset": Array(["2024-03-01T14:00:00+02:00", None], DataType.utf8()),
 }
@@ -274,6 +283,20 @@ def test_open_source_list_reads_columns_of_parquet(tmp_path: Path) -> None:
     assert first.columns == {"n": 1, "f": 1.5, "ok": True, "id": "01", "made": "1970-01-01T00:00:00Z"}
     made = "1970-01-01T00:00:00.000001Z"
     assert second.columns == {"n": None, "f": None, "ok": False, "id": None, "made": made}
+
+
+def test_columns_of_parquet_that_pandas_and_others_write(tmp_path: Path) -> None:
+    """The index of a data frame without a name is no column. Two columns of one name are refused."""
+    with_index = {"href": HREFS, "n": Array([1, 2], DataType.int8()), "__index_level_0__": HREFS}
+
+    assert [source.columns for source in read_text(tmp_path, "l.parquet", _parquet(with_index))] == [
+        {"n": 1},
+        {"n": 2},
+    ]
+    for name in ("n", "href"):
+        pq.write_table(pa.table([[A], [B], [3]], names=["href", name, "n"]), tmp_path / "twice.parquet")
+        with pytest.raises(RequestError, match=f"two columns '{name}'"):
+            read_list(tmp_path / "twice.parquet")
 
 
 def test_open_source_list_names_the_row_of_a_mistake_in_parquet(tmp_path: Path) -> None:
@@ -567,6 +590,7 @@ def _put_in_folder(folder: Path) -> str:
         (folder / key).write_bytes(b"123")
     (folder / "a/circle").symlink_to(folder)
     (folder / "a/broken").symlink_to(folder / "gone")
+    (folder / "a/itself").symlink_to(folder / "a/itself")
     return str(folder)
 
 

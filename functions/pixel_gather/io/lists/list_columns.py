@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -56,6 +57,8 @@ def check_names(names: Sequence[str]) -> None:
         )
     if "href" not in names:
         raise ValueError(f"there is no column href; the columns are {', '.join(names)[:500]}")
+    if twice := next((name for name, n in Counter(names).items() if n > 1), None):
+        raise ValueError(f"there are two columns {twice!r}; rename one")
     if len(names) > N_MAX_COLUMNS:
         raise ValueError(f"there are more than {N_MAX_COLUMNS} columns; leave some out")
     for name in names:

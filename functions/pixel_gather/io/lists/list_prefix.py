@@ -105,7 +105,7 @@ def list_prefix(
         is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
         if is_folder_marker or (below_matches and search(below_matches, relative, "glob") is None):
             continue
-        href = _file_href(f"/{path}/{item.path}") if is_local else f"{folder}/{relative}"
+        href = _file_href(f"{path}/{item.path}") if is_local else f"{folder}/{relative}"
         if whole_matches is None or search(whole_matches, href, "regex") is not None:
             yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
 
@@ -215,7 +215,7 @@ def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> 
         own = os.stat(folder)  # noqa: PTH116 # os.scandir takes the same text
         with os.scandir(folder) as entries:
             # S3 compares the slash behind a folder's name, too
-            names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+            names = sorted(entry.name + "/" * _is_folder(entry) for entry in entries)
     except OSError as error:
         raise RequestError(f"{folder} cannot be listed: {error.strerror}", field="prefix") from error
     if (own.st_dev, own.st_ino) in above:
@@ -232,3 +232,10 @@ def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> 
         if stat.S_ISREG(entry.st_mode):
             changed = datetime.fromtimestamp(entry.st_mtime, tz=UTC)
             yield _Found(prefix + name, entry.st_size, changed)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False

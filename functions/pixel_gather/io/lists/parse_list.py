@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
@@ -16,7 +15,7 @@ from itertools import chain, count
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from arro3.core import Array, DataType, RecordBatch, Table
+from arro3.core import Array, DataType, RecordBatch, Schema, Table
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
@@ -30,6 +29,9 @@ type Record = tuple[int, Mapping[str, object]]
 """Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""
 
 _TIFF_MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_PACKED_MAGIC: Final = (b"PK\3\4", b"\x28\xb5\x2f\xfd", b"\xfd7zX")
+"""Of zip, which spreadsheets are, zstd and xz."""
+
 _LONGEST_LINE_NBYTES: Final = 1 << 20
 _MOST_EMPTY_LINES: Final = 1_000_000
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
@@ -79,6 +81,9 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
             "--prefix on the command line",
             field=name,
         )
+    if head[:4] in _PACKED_MAGIC:
+        file.close()
+        raise RequestError("it is packed, or a spreadsheet: unpack it, or save it as CSV", field=name)
     if name.lower().endswith(_REQUESTS):
         file.close()
         raise RequestError(_A_REQUEST, field=name)
@@ -267,8 +272,6 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
         delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
     except csv.Error as error:
         raise RequestError(f"this is not CSV: {error}", field=field) from error
-    if twice := next((column for column, n in Counter(names).items() if n > 1), None):
-        raise RequestError(f"there are two columns {twice!r}; rename one", field=field)
     if "" in names:
         raise RequestError(f"column {names.index('') + 1} has no name; name it or leave it out", field=field)
     _check_names(names, field)
@@ -277,7 +280,7 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
     try:
         for values in reader:
             content.n_characters = 0
-            if not values:
+            if not any(map(str.strip, values)):
                 continue
             number = header.number + reader.line_num
             if len(values) != len(names):
@@ -313,7 +316,7 @@ def _frame_records(frame: Any, name: str, check: Check) -> Iterator[Record]:
 
 def _arrow_records(table: Any, name: str, check: Check) -> Iterator[Record]:
     found = Table.from_arrow(table)
-    names = list(found.schema.names)
+    names = _names_of(found.schema)
     _check_names(names, name)
     number = 0
     for batch in found.to_batches():
@@ -393,7 +396,7 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
         with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
             check_pages(file, field=name, check=check)
             schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
-            names = list(schema.names)
+            names = _names_of(schema)
             _check_names(names, name)
             number = 0
             for batch in batches:
@@ -403,6 +406,11 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
                 for values in zip(*columns, strict=True):
                     number += 1
                     yield number, dict(zip(names, values, strict=True))
+
+
+def _names_of(schema: Schema) -> list[str]:
+    """Return the names of columns, without those of a nameless index of pandas."""
+    return [name for name in schema.names if not name.startswith("__index_level_")]
 
 
 def _check_size(batch: RecordBatch, name: str, number: int) -> None:
@@ -415,6 +423,8 @@ def _check_size(batch: RecordBatch, name: str, number: int) -> None:
 
 def _to_python(array: Array, column: str, name: str) -> list[Any]:
     """Return a column's values. Times and dates become ISO 8601 text."""
+    if (values := array.type.value_type) is not None and DataType.is_dictionary(array.type):
+        array = array.cast(values)
     kind = array.type
     try:
         if DataType.is_timestamp(kind) or DataType.is_date(kind):
