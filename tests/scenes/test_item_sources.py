@@ -161,6 +161,7 @@ def test_numbers_of_lines_count_blank_ones(tmp_path: Path) -> None:
     [
         ("datetime", pa.array([date(2024, 6, 1)]), "2024-06-01"),
         ("eo:cloud_cover", pa.array([Decimal("12.5")]), 12.5),
+        ("proj:geometry", pa.array([to_wkb(Point(1, 2))]), {"type": "Point", "coordinates": [1.0, 2.0]}),
         (
             "assets",
             pa.array(
@@ -174,7 +175,7 @@ def test_numbers_of_lines_count_blank_ones(tmp_path: Path) -> None:
             {"red": {"href": "s3://b/r"}},
         ),
     ],
-    ids=["a day", "a decimal number", "a map", "JSON"],
+    ids=["a day", "a decimal number", "a second geometry", "a map", "JSON"],
 )
 def test_parquet_files_of_other_writers_are_read(column: str, values: Any, kept: Any, tmp_path: Path) -> None:
     """DuckDB writes decimal numbers and maps. A condition compares them as numbers."""

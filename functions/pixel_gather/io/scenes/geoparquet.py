@@ -230,12 +230,9 @@ def _items(batch: "RecordBatch", name: str, skipped: SkippedItems) -> Iterator[d
 
 
 def _item(row: Mapping[str, Any]) -> dict[str, Any]:
-    from shapely import from_wkb  # noqa: PLC0415 # as above
-    from shapely.geometry import mapping  # noqa: PLC0415 # as above
-
     box = row.get("bbox")
     properties = {
-        name: _plain(value)
+        name: _geometry(value) if name == "proj:geometry" and isinstance(value, bytes) else _plain(value)
         for name, value in row.items()
         if name not in _NOT_PROPERTIES and value is not None
     }
@@ -248,7 +245,7 @@ def _item(row: Mapping[str, Any]) -> dict[str, Any]:
         "stac_extensions": row.get("stac_extensions") or [],
         "id": row["id"],
         "collection": row.get("collection"),
-        "geometry": None if geometry is None else _as_lists(mapping(from_wkb(bytes(geometry)))),
+        "geometry": None if geometry is None else _geometry(geometry),
         "bbox": _box(box),
         "properties": properties,
         "assets": assets and {name: _plain(asset) for name, asset in assets.items() if asset},
@@ -282,6 +279,9 @@ def _without_none(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain(each) for name, each in value.items() if each is not None}
 
 
-def _as_lists(geometry: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(geometry))
+def _geometry(wkb: bytes) -> dict[str, Any]:
+    from shapely import from_wkb  # noqa: PLC0415 # as above
+    from shapely.geometry import mapping  # noqa: PLC0415 # as above
+
+    found: dict[str, Any] = json.loads(json.dumps(mapping(from_wkb(bytes(wkb)))))
     return found
