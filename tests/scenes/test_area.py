@@ -178,6 +178,31 @@ def test_a_ring_that_steps_over_the_antimeridian_is_one_piece() -> None:
     assert unwrapped_shape(stepped).bounds == (179, 0, 181, 1)
 
 
+AROUND = [(-130, 80), (-50, 82), (40, 81), (150, 79), (-170, 80)]
+"""Around the north pole. The last step, from -170 to -130, closes the ring."""
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["north", "south"])
+@pytest.mark.parametrize("turn", [1, -1], ids=["east", "west"])
+def test_a_ring_around_a_pole_holds_the_pole(sign: int, turn: int) -> None:
+    """On the map, such a ring is a narrow strip that crosses itself."""
+    ring = [(x, sign * y) for x, y in AROUND[::turn]]
+    hole = [(x, sign * 88) for x in (-120, 0, 120)]
+
+    cap = unwrapped_shape(shapely.Polygon(ring))
+    both = unwrapped_shape(shapely.MultiPolygon([shapely.Polygon(ring, [hole]), shapely.box(5, 0, 6, 1)]))
+
+    assert unwrapped_shape(cap) is cap
+    assert (cap.bounds[0], cap.bounds[2]) == (-180, 180)
+    for x in (-180, -90, 0, 77, 180):
+        assert [Area.of_point(x, sign * y).meets(cap) for y in (78, 83, 90)] == [False, True, True]
+        assert [Area.of_point(x, sign * y).meets(both) for y in (78, 83, 90)] == [False, True, False]
+    assert Area.of_point(5.5, 0.5).meets(both)
+    asked = Area.of_geojson(shapely.geometry.mapping(shapely.Polygon(ring)), field="geojson")
+    assert asked.meets(shapely.box(20, 84, 21, 85) if sign > 0 else shapely.box(20, -85, 21, -84))
+    assert asked.notes == ()
+
+
 @pytest.mark.parametrize(
     ("box", "sides"),
     [

@@ -68,6 +68,17 @@ def test_an_item_without_a_box_has_that_of_its_geometry(
     assert (key.box, key.is_box) == (box, is_box)
 
 
+@pytest.mark.parametrize("box", [None, [-130, 79, 150, 82], [-180, 79, 180, 90]])
+def test_a_footprint_around_a_pole_is_found_at_the_pole(box: list[float] | None) -> None:
+    """Its box ends at the outline, if it was made on a flat map."""
+    ring = [[-130, 80], [-50, 82], [40, 81], [150, 79], [-130, 80]]
+    scene = item(geometry={"type": "Polygon", "coordinates": [ring]}) | {"bbox": box}
+    wide = item(box=(-130, 79, 150, 82)) | {"geometry": None}
+
+    assert scene_key(scene, name="item").box == (-180, 79, 180, 90)
+    assert scene_key(wide, name="item").box == (-130, 79, 150, 82)
+
+
 @pytest.mark.parametrize(
     ("geometry", "said"),
     [

@@ -288,7 +288,8 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
 
     A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
-    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart.
+    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart. If its
+    ring goes all around the Earth then, it is the part of the map from the ring to the nearer pole.
     """
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above
@@ -298,6 +299,15 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
         return geometry
     parts = shapely.get_parts(shapely.get_parts(geometry))
     crosses, bounds = _cross(parts), shapely.bounds(parts)
+    caps = [_cap(part) if is_crossing else None for part, is_crossing in zip(parts, crosses, strict=True)]
+    if any(caps):
+        return shapely.union_all(
+            [
+                side
+                for part, cap in zip(parts, caps, strict=True)
+                for side in ((cap,) if cap else sides_of_shape(unwrapped_shape(part)))
+            ]
+        )
     is_narrow = crosses | (bounds[:, 2] - bounds[:, 0] < 180)  # noqa: PLR2004 # as above
     is_cut = (bounds[:, 0] == -180).any() and (bounds[:, 2] == 180).any()  # noqa: PLR2004 # the antimeridian
     if not crosses.any() and not (is_cut and len(parts) > 1 and is_narrow.all()):
@@ -308,6 +318,29 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     shifts[:, 0] = 360 * ((crosses | (bounds[:, 2] <= 0))[of_part] & (at[:, 0] < 0))
     moved = shapely.transform(geometry, lambda positions: positions + shifts)
     return moved if moved.is_valid else shapely.make_valid(moved)
+
+
+def _cap(part: "BaseGeometry") -> "BaseGeometry | None":
+    """Return the map inside a polygon whose ring goes around the Earth; None for any other part."""
+    import numpy as np  # noqa: PLC0415 # as above
+    import shapely  # noqa: PLC0415 # as above
+
+    if not isinstance(part, shapely.Polygon):
+        return None
+    x, y = shapely.get_coordinates(part.exterior).T
+    steps = (np.diff(x) + 180) % 360 - 180
+    turn = 360 * np.rint(steps.sum() / 360)
+    if not abs(turn) > 0:  # nor NaN
+        return None
+    x = x[0] + np.concatenate([[0], np.cumsum(steps[:-1]), [turn]])
+    pole = math.copysign(90, y.mean())
+    # no step is more than half a turn
+    at_pole = [(float(each), pole) for each in np.linspace(x[-1], x[0], 4)]
+    cap = shapely.Polygon([*zip(x, y, strict=True), *at_pole])
+    cap = cap if cap.is_valid else cap.buffer(0)
+    holes = map(shapely.Polygon, part.interiors)
+    cut = [side for hole in holes for side in sides_of_shape(unwrapped_shape(hole))]
+    return shapely.union_all(sides_of_shape(cap)).difference(shapely.union_all(cut))
 
 
 def _cross(parts: Any) -> Any:

@@ -209,7 +209,8 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 def _parse_box(item: Mapping[str, Any], name: str) -> Box:
     given = item.get("bbox")
     if isinstance(given, list | tuple):
-        return check_box(tuple(given), field=f"{name}: bbox")
+        box = check_box(tuple(given), field=f"{name}: bbox")
+        return _with_pole(box, item.get("geometry"), name) if box[2] - box[0] > 180 else box  # noqa: PLR2004 # half a turn
     geometry = item.get("geometry")
     if not isinstance(geometry, Mapping):
         raise RequestError("it has no bbox and no geometry", field=name)
@@ -218,6 +219,15 @@ def _parse_box(item: Mapping[str, Any], name: str) -> Box:
         raise RequestError("its geometry has no position", field=name)
     west, south, east, north = found.bounds
     return check_box((west, south, wrap_longitude(east), north), field=f"{name}: geometry")
+
+
+def _with_pole(box: Box, geometry: Any, name: str) -> Box:
+    """Return a box that reaches the pole if the footprint goes around it. Flat boxes end at the outline."""
+    try:
+        west, south, east, north = unwrapped_shape(_parse_geometry(geometry, name)).bounds
+    except RequestError:  # none, or one that is looked at later
+        return box
+    return (west, min(south, box[1]), east, max(north, box[3])) if (west, east) == (-180, 180) else box
 
 
 def _is_box(geometry: object, box: Box) -> bool:
