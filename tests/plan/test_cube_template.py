@@ -152,6 +152,34 @@ def test_columns_are_the_cubes() -> None:
         inheriting(template, table=FakeTable((row(2),), columns=(cloud, replace(cloud, name="snow"))))
 
 
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"dtype": "bool"}, ["as numbers: 1 is true, 0 is false, NaN is missing"]),
+        ({"dtype": "int64"}, ["as float64: NaN is missing"]),
+        (
+            {"dtype": "int64", "is_large": True},
+            ["as int64, as float64 cannot hold its values: -9223372036854775808 is missing"],
+        ),
+        ({"dtype": "int64", "has_gaps": True}, []),  # it is so already
+        ({"dtype": "bool", "has_gaps": True}, []),
+        ({"dtype": "string"}, []),
+    ],
+)
+def test_a_column_that_rows_begin_to_lack_is_opened_otherwise(
+    column: dict[str, Any], said: list[str]
+) -> None:
+    """Programs that read its values have to know. Other columns stay as they are."""
+    cloud, stays = (ListColumn(name=name, varies_in_row=False, **column) for name in ("cloud", "stays"))
+    template = replace(template_of(), columns=(cloud, stays))
+
+    plan = inheriting(template, table=FakeTable((row(2, stays=None),), columns=(stays,)))
+
+    assert [each for each in plan.warnings if "xarray" in each] == [
+        f"so xarray opens the column cloud {each}" for each in said
+    ]
+
+
 def test_bands_are_put_in_the_cubes_order() -> None:
     """A list may name them in another order, or lack one of them. It cannot add one."""
 

@@ -281,18 +281,19 @@ def test_plan_cube_says_where_the_image_lies_that_the_window_misses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "said"),
+    ("window", "west", "said"),
     [
-        ({"point": [-170.5, 10]}, "; longitude -170.5 is 189.5 there: write that"),
-        ({"bbox": [-175, 5, -174, 6]}, "; longitude -175 is 185 there: write that"),
-        ({"point": [120, 10]}, "between latitudes 0 and 20"),
+        ({"point": [-170.5, 10]}, 170.0, "; longitude -170.5 is 189.5 there: write that"),
+        ({"bbox": [-175, 5, -174, 6]}, 170.0, "; longitude -175 is 185 there: write that"),
+        ({"point": [175.5, 10]}, -190.0, "; longitude 175.5 is -184.5 there: write that"),
+        ({"point": [120, 10]}, 170.0, "between latitudes 0 and 20"),
     ],
 )
 def test_plan_cube_says_which_longitude_to_write_for_an_image_past_180_degrees(
-    window: dict[str, Any], said: str
+    window: dict[str, Any], west: float, said: str
 ) -> None:
     """Some products count longitudes from 0 to 360."""
-    grid = Transform(a=0.5, b=0.0, c=170.0, d=0.0, e=-0.4, f=20.0)
+    grid = Transform(a=0.5, b=0.0, c=west, d=0.0, e=-0.4, f=20.0)
     image = FakeImage(pixels=A, header={"transform": grid, "crs": "EPSG:4326"})
 
     with pytest.raises(RequestError, match=f"{re.escape(said)}$"):
@@ -666,6 +667,15 @@ def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
     )
     workers = replace(workers, region="us-west-2")
     assert plan("s3://e/1").warnings == ()
+
+
+@pytest.mark.parametrize("place", ["gs://b", "az://c", "abfs://c"])
+def test_plan_cube_warns_of_sources_in_another_cloud(place: str) -> None:
+    """Workers on AWS would read none of them."""
+    plan = planned(FakeReader({f"{place}/a": A, "s3://b/b": A}), table_of("s3://b/b", f"{place}/a"))
+
+    (said,) = plan.warnings
+    assert said.startswith(f"sources such as {place}/a lie in another cloud: gather them in process")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the sampled headers warn of, in words."""
 
+import math
 from collections.abc import Mapping
 from copy import replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning
 from pixel_gather.core.model.source import Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
@@ -18,7 +20,9 @@ from pixel_gather.core.plan.sample_warnings import (
     warnings_of_claims,
     warnings_of_places,
     warnings_of_sample,
+    warnings_of_silent_sources,
 )
+from pixel_gather.core.plan.warning_kinds import LossWarning, PixelWarning
 from support.fakes import UTM, FakeProjector, header_of
 
 TYPICAL = header_of(np.zeros((2, 50, 40), "uint16"), "s3://b/0")
@@ -95,6 +99,17 @@ def test_sources_that_are_all_alike_need_no_warning() -> None:
         (
             ({"offsets": (3.0, 0.0)},),
             "sampled sources declare different scales or offsets: pixels stay raw",
+        ),
+        (
+            ({"scales": (math.nan, 1.0)},),
+            (
+                "1 of 2 sampled sources declare a scale or offset that is NaN or infinite, such as s3://b/x: "
+                "it is ignored"
+            ),
+        ),
+        (
+            ({"meanings": (BandMeaning(unit="K"), NO_MEANING)}, {}),
+            "sampled sources declare different units: the cube says none",
         ),
         (
             ({"is_tiled": False, "tile_height": 1}, {}),
@@ -199,10 +214,14 @@ def test_sources_that_cannot_be_opened_are_counted() -> None:
     assert found == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
 
 
-def claims(*pairs: tuple[Mapping[str, Any], Header | SourceError], slot: SourceSlot = SLOT) -> list[str]:
+def claims(
+    *pairs: tuple[Mapping[str, Any], Header | SourceError],
+    slot: SourceSlot = SLOT,
+    heeds_claims: bool = False,
+) -> list[str]:
     """Return the warnings about what a catalog claims of files."""
     sources = [Source(href=f"s3://b/{n}", columns=columns) for n, (columns, _) in enumerate(pairs)]
-    return warnings_of_claims(slot, sources, [header for _, header in pairs], heeds_claims=False)
+    return warnings_of_claims(slot, sources, [header for _, header in pairs], heeds_claims=heeds_claims)
 
 
 def test_claims_that_files_do_not_declare_are_told() -> None:
@@ -211,9 +230,9 @@ def test_claims_that_files_do_not_declare_are_told() -> None:
     header = like(scales=(9.0, 0.5), offsets=(9.0, 3.0), nodata=None)
 
     found = claims(
+        ({}, header),
         ({"scale_claimed": 0.25, "offset_claimed": 3.0, "nodata_claimed": 0}, header),
         ({"scale_claimed": 0.5}, header),
-        ({}, header),
         ({"scale_claimed": 0.25}, SourceError("gone", href="x", status=Status.MISSING)),
         slot=second,
     )
@@ -248,7 +267,78 @@ def test_claims_of_a_band_that_the_file_lacks_are_told() -> None:
     """It declares nothing."""
     (said,) = claims(({"scale_claimed": 1.0}, TYPICAL), slot=replace(SLOT, bands=(3,)))
 
-    assert "such as 1 and not none for s3://b/0" in said
+    assert said.startswith(
+        "the catalog claims another scale than the file's for 1 of 1 sampled sources, such as 1 and not none "
+        "for s3://b/0."
+    )
+
+
+def test_claims_that_are_heeded_are_not_told() -> None:
+    """Only another nodata than the file's is not heeded: the file knows it."""
+    found = claims(
+        ({"scale_claimed": 0.5, "offset_claimed": 3.0, "nodata_claimed": 0}, TYPICAL),
+        ({"nodata_claimed": 0}, like(nodata=7)),
+        ({"nodata_claimed": 7}, like(nodata=7)),
+        heeds_claims=True,
+    )
+
+    (said,) = found
+    assert said.startswith("the catalog claims another nodata than the file's for 1 of 3 sampled sources")
+    assert "such as 0 and not 7 for s3://b/x" in said
+
+
+HALF = like(scales=(0.5, 1.0), offsets=(3.0, 0.0))
+GONE = SourceError("gone", href="x", status=Status.MISSING)
+
+
+@pytest.mark.parametrize(
+    ("headers", "columns", "silent"),
+    [
+        ((HALF, TYPICAL, TYPICAL), {}, "2 of 3"),
+        ((HALF, TYPICAL), {"nodata_claimed": 0}, "1 of 2"),
+        ((TYPICAL, TYPICAL), {}, None),  # nobody says any
+        ((HALF, HALF), {}, None),
+        ((HALF, TYPICAL), {"scale": 1.0}, None),  # the list says that they are values already
+        ((HALF, TYPICAL), {"offset_claimed": 0.0}, None),
+        ((HALF, GONE), {}, None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("scaling", "kind", "what_becomes_of_them"),
+    [
+        ((1.0, 0.0), PixelWarning, "their numbers stay as they are, beside scaled ones"),
+        ((0.5, 3.0), LossWarning, "their status will be unlike"),
+    ],
+)
+def test_sources_that_say_no_scale_beside_others_are_told(
+    *,
+    headers: tuple[Header | SourceError, ...],
+    columns: Mapping[str, Any],
+    silent: str | None,
+    scaling: tuple[float, float],
+    kind: type[str],
+    what_becomes_of_them: str,
+) -> None:
+    """Nobody knows their values. The list can say what the files do not."""
+    sources = [Source(href=str(n), columns=columns if n else {}) for n in range(len(headers))]
+
+    found = warnings_of_silent_sources(OF_RED, sources, headers, scaling=scaling)
+
+    said = (
+        f"{silent} sampled sources of band red, such as s3://b/0, say neither scale nor offset: "
+        f"{what_becomes_of_them}. The list can say both, in columns scale and offset"
+    )
+    assert found == ([] if silent is None else [said])
+    assert {type(each) for each in found} <= {kind}
+
+
+def test_sources_that_lack_the_band_are_not_silent_about_its_scale() -> None:
+    """They are unlike anyway."""
+    lacking = like(n_bands=1, scales=(1.0,), offsets=(0.0,))
+    headers = (like(scales=(1.0, 0.5)), lacking)
+    sources = [Source(href=str(n)) for n in range(2)]
+
+    assert warnings_of_silent_sources(replace(SLOT, bands=(2,)), sources, headers, scaling=(0.5, 0.0)) == []
 
 
 def places(
@@ -289,6 +379,7 @@ def test_a_window_that_overhangs_is_told_with_the_source_that_has_least_of_it() 
     floats = [replace(each, dtype="float32") for each in (TYPICAL, small)]
     (nan,) = places(*floats, slot=replace(slot, dtype="float32"))
 
+    assert len(places(TYPICAL, like(), slot=slot)) == 1  # of two with equal shares, either is named
     assert zero.startswith(f"{begin} holds 0")
     assert some.startswith(f"{begin} holds 0")
     assert all(each.startswith(f"{begin} holds nodata or NaN") for each in (marked, own, nan))
@@ -337,9 +428,9 @@ def test_sources_on_another_grid_are_unlike_where_one_grid_is_asked_for() -> Non
 
 
 def test_sources_that_lack_a_band_that_is_asked_for_are_told() -> None:
-    """Of scales, only those of bands that both have are compared."""
+    """Of scales and units, only those of bands that both have are compared."""
     slot = replace(SLOT, bands=(2,))
-    lacking = like(n_bands=1, scales=(1.0,), offsets=(0.0,))
+    lacking = like(n_bands=1, scales=(1.0,), offsets=(0.0,), meanings=(BandMeaning(unit="K"),))
 
     assert of_sample(lacking, slot=slot) == [
         "1 of 2 sampled sources have no band 2, such as s3://b/x: their status will be unlike"
