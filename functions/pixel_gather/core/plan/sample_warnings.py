@@ -436,9 +436,8 @@ def warnings_of_places(
 
 
 def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
-    """Return (scale, offset) of those bands that the source has."""
-    there = [band - 1 for band in bands if band <= header.n_bands]
-    return [(header.scales[index], header.offsets[index]) for index in there]
+    """Return (scale, offset) of some bands."""
+    return [(header.scales[band - 1], header.offsets[band - 1]) for band in bands]
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:
