@@ -384,6 +384,48 @@ def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
     assert caught.value.field == case.field
 
 
+AXIS = {"output": {"bands": "axis"}}
+
+
+@pytest.mark.parametrize(
+    ("nir", "request_", "said"),
+    [
+        (like(nodata=7), AXIS, "output.bands: .* have one nodata, but red has None and nir 7: leave"),
+        (like(scales=(0.5, 1.0)), AXIS, r"have one scale, but red has 1\.0 and nir 0\.5"),
+        (like(offsets=(3.0, 0.0)), AXIS, r"have one offset, but red has 0\.0 and nir 3\.0"),
+        (
+            FakeImage(pixels=A.astype("float32")),
+            {"mask": {"band": "nir", "drop": [3]}, "nodata": 0},
+            "mask.band: nir is float32, and a mask has whole numbers",
+        ),
+    ],
+)
+def test_plan_cube_refuses_bands_that_do_not_go_together(
+    nir: FakeImage, request_: dict[str, Any], said: str
+) -> None:
+    """One array has one nodata, scale and offset. Fractions are no classes."""
+    table = FakeTable((red_and_nir("s3://b/a", "s3://b/c"),), bands=("red", "nir"))
+
+    with pytest.raises(RequestError, match=said):
+        planned(reader_of(a=A, c=nir), table, **request_)
+
+
+@pytest.mark.parametrize("name", ["band", "bands"])
+def test_plan_cube_refuses_a_column_with_the_name_of_an_axis_of_bands(name: str) -> None:
+    """The cube would have two arrays of one name."""
+    table = FakeTable(
+        (red_and_nir("s3://b/a", "s3://b/a"),),
+        bands=("red", "nir"),
+        columns=(ListColumn(name=name, dtype="string", varies_in_row=False),),
+    )
+
+    with pytest.raises(
+        RequestError, match=f"sources: a cube with an axis of bands has {name} already: rename"
+    ):
+        planned(reader_of(a=A), table, **AXIS)
+    assert planned(reader_of(a=A), table).columns == table.columns
+
+
 def test_plan_cube_refuses_bands_of_several_sizes() -> None:
     """Bands of 10 m and 20 m do not have the same shape."""
     row = red_and_nir("s3://b/a", "s3://b/c")
