@@ -39,7 +39,7 @@ def choose_measurements(drafts: Sequence[Draft], request: "GatherRequest") -> li
             for name, band in zip(names, draft.slot.bands, strict=True)
             if _stays_raw(name, draft.meaning(band), request)
         }
-        if stay and len(stay) < len(names) and request.values != "raw":
+        if stay and len(stay) < len(names):
             raise RequestError(
                 f"{min(stay)} holds classes or is the mask, and its files hold other bands, too: gather it "
                 "by a list with a column band",
