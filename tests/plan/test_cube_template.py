@@ -385,14 +385,6 @@ def test_overviews_times_and_codecs_with_a_tolerance_are_inherited() -> None:
     ]
 
 
-def test_a_cube_of_compressed_tiles_cannot_grow() -> None:
-    """Its tail would have to be decoded."""
-    with pytest.raises(RequestError, match="codec source cannot grow") as caught:
-        inheriting(replace(template_of(), codec="source"))
-
-    assert caught.value.field == "output.append_to"
-
-
 def test_windows_without_a_map_are_compared_by_their_pixels() -> None:
     """The message says where both are."""
     plain = FakeImage(pixels=A, header={"transform": None, "crs": None})

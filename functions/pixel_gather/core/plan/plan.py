@@ -17,7 +17,6 @@ from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import ListColumn
-from pixel_gather.core.model.tile_coding import AS_STORED
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
@@ -162,10 +161,6 @@ async def plan_cube(
         )
     else:
         chosen = template
-        if template.codec == AS_STORED:
-            raise RequestError(
-                "a cube of codec source cannot grow: gather a new cube", field="output.append_to"
-            )
         columns = columns_of_scenes(table)
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns)
         reduction = inherit_reduction(template, append, table)
