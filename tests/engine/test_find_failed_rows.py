@@ -13,7 +13,7 @@ import zarr
 from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, StoreError
-from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.plan_again import Again
 from pixel_gather.core.stores import ROOT_KEY, Content
@@ -261,6 +261,46 @@ def test_only_the_failed_source_of_a_row_is_read() -> None:
     assert (opened["status"].values == 0).all()
     assert set(grown.reader.opened) == {"s3://b/6"}
     assert check_cube(grown.store, place="grown").differences == ()
+
+
+@pytest.mark.parametrize("bands", [(), ("a", "b")])
+def test_a_source_that_comes_back_has_the_scale_that_the_list_says_of_it(bands: tuple[str, ...]) -> None:
+    """The cube keeps what the list has said: of each band, if they differ in a row."""
+    numbers = [[n, n + 5][: len(bands) or 1] for n in range(3)]
+    claims = [("scale", 0.5), ("offset", 10.0), ("offset_claimed", None)]
+    table = FakeTable(
+        tuple(
+            CubeRow(
+                time_us=None,
+                sources=tuple(
+                    Source(
+                        href=f"s3://b/{n}",
+                        band=band,
+                        columns={name: value and value * (n + 1) for name, value in claims} | {"note": "x"},
+                    )
+                    for n, band in zip(of_row, bands or (None,), strict=True)
+                ),
+            )
+            for of_row in numbers
+        ),
+        bands=bands,
+        columns=(
+            *(ListColumn(name=name, dtype="float64", varies_in_row=bool(bands)) for name, _ in claims),
+            ListColumn(name="note", dtype="string", varies_in_row=False),
+        ),
+        digest="scaled".ljust(64, "x"),
+    )
+    grown = place(numbers[1][-1], values="scaled")
+    grown.gather(table)
+    come_back(grown, numbers[1][-1])
+
+    grown.append(table)
+
+    opened = grown.open()
+    for at, of_row in enumerate(numbers):
+        for n, name in zip(of_row, bands or ("band_1",), strict=True):
+            expected = IMAGES[f"s3://b/{n}"][0][WINDOW] * 0.5 * (n + 1) + 10 * (n + 1)
+            np.testing.assert_array_equal(opened[name].values[at], expected.astype("float32"))
 
 
 def test_former_versions_see_nothing_but_failed_rows_become_read() -> None:
