@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from copy import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, override
 
@@ -28,7 +29,7 @@ from pixel_gather.core.model.window import Transform
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import Content
 from pixel_gather.engine import choose_new_rows, commit_shard, publish_version, row_claim
-from pixel_gather.engine.base_cube import find_growing_cube
+from pixel_gather.engine.base_cube import find_growing_cube, read_base
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
@@ -204,6 +205,36 @@ def test_a_cube_must_be_there_and_complete() -> None:
     """The error names the field."""
     with pytest.raises(RequestError, match=r"output\.append_to: place holds no cube"):
         place().append(rows(1))
+
+
+def test_a_cube_that_cannot_grow_says_why() -> None:
+    """It was made by hand, by an earlier version, or is not complete. Chips and one window do not mix."""
+    grown = place()
+    grown.gather(rows(0))
+    found = asyncio.run(find_growing_cube(grown.cube))
+    assert found.template is not None
+    untold = replace(found.template, reduce={"by": "day", "statistic": "first"})
+    for there, said in (
+        (replace(found, template=None), "place is a copy of joined cubes and cannot grow"),
+        (replace(found, template=untold), "place was made by an earlier version and does not describe its"),
+        (replace(found, template=None, versions=()), "place: the cube is not complete"),
+    ):
+        cube: Any = SimpleNamespace(place="place", found_among_files=partial(asyncio.sleep, 0, there))
+        with pytest.raises(RequestError, match=rf"output\.append_to: {said}"):
+            asyncio.run(find_growing_cube(cube))
+
+    of_chips = replace(found, origin={"request": {"windows": {}}})
+    window, chips = (
+        parse_request({"sources": "l.csv", "output": {"append_to": "place"}} | each)
+        for each in ({"window": "centre"}, {"windows": {"table": "t.csv", "size": [4, 4]}})
+    )
+    for request, there, said in (
+        (chips, found, r"windows: place has one window and takes no chips"),
+        (window, of_chips, r"output\.append_to: place is a cube of chips and cannot grow by other windows"),
+        (chips, of_chips, r"output\.append_to: an earlier version gathered the chips of place, and they"),
+    ):
+        with pytest.raises(RequestError, match=said):
+            asyncio.run(read_base(request, None, grown.cube, there))
 
 
 def test_sources_off_the_grid_are_unlike_and_the_stack_stays_aligned() -> None:

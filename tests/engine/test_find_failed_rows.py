@@ -458,9 +458,12 @@ def test_the_work_of_a_try_is_estimated_by_the_sources_that_were_read() -> None:
 
     failed = asyncio.run(read_failed(grown, bytes=nbytes, header_bytes=of_headers))
     none_read = asyncio.run(read_failed(grown, status=np.full(4, Status.MISSING, "uint8")))
+    one = np.array([Status.OK, *[Status.MISSING] * 3], "uint8")
+    one_read = asyncio.run(read_failed(grown, status=one, bytes=nbytes, header_bytes=of_headers))
 
     assert failed.size == Again(n_sources=2, n_by_bucket={"b": 2}, mean_nbytes=1700, mean_open_nbytes=300)
     assert none_read.size == Again(n_sources=4, n_by_bucket={"b": 4}, mean_nbytes=0, mean_open_nbytes=0)
+    assert one_read.size == Again(n_sources=3, n_by_bucket={"b": 3}, mean_nbytes=900, mean_open_nbytes=100)
 
 
 def test_rows_that_no_version_has_and_sources_that_no_list_names_are_not_tried() -> None:
