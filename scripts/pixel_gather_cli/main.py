@@ -23,7 +23,7 @@ from pixel_gather_cli.whole_output import write_whole_output
 _log = logging.getLogger(COMMAND)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_REPEAT = "Repeat the command: run resumes, other commands start over, unless they had just finished."
+_REPEAT = "Repeat the command: run, points and zones resume, others start over, unless they had just ended."
 
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",

@@ -126,7 +126,7 @@ def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
     assert (
         said.strip()
         .splitlines()[-1]
-        .endswith("run resumes, other commands start over, unless they had just finished.")
+        .endswith("run, points and zones resume, others start over, unless they had just ended.")
     )
     assert "Traceback" not in said
     assert list(temporary.iterdir()) == []
