@@ -103,8 +103,17 @@ def _methods(class_: type) -> Iterator[str]:
     for name, member in vars(class_).items():
         found = member.fget if isinstance(member, property) else member
         if not name.startswith("_") and inspect.isfunction(found):
-            shown = name if isinstance(member, property) else f"{name}()"
+            shown = name if isinstance(member, property) else f"{name}({_argument_names(found)})"
             yield f"- `{shown}`: {(inspect.getdoc(found) or '').partition('\n')[0]}"
+
+
+def _argument_names(method: Any) -> str:
+    """Return a method's arguments and their defaults, without types."""
+    node = _tree(method).args
+    for each in (*node.args, *node.kwonlyargs, *filter(None, (node.vararg, node.kwarg))):
+        each.annotation = None
+    node.args = [each for each in node.args if each.arg not in ("self", "cls")]
+    return ast.unparse(node)
 
 
 def _describe(found: Any) -> Iterator[str]:

@@ -54,6 +54,15 @@ def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
         ]
 
 
+def test_the_page_of_python_names_the_arguments_of_methods() -> None:
+    """Nobody could call them by it otherwise."""
+    page = (Path(__file__).parents[1] / "docs/python.md").read_text()
+
+    assert "\n- `split(shares, *, apart_km, seed=0)`: " in page
+    assert "\n- `where(**columns)`: " in page
+    assert "\n- `close()`: " in page
+
+
 @pytest.mark.long
 def test_no_name_turns_into_a_module() -> None:
     """This holds whichever name is used first: each one in turn, in a package that is imported anew."""
