@@ -22,7 +22,7 @@ from pixel_gather import ChipDataset, open_chips
 from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.features.chips.epoch_order import order_of_epoch
-from pixel_gather.features.chips.split_places import places_apart
+from pixel_gather.features.chips.split_places import places_apart, share_out
 from pixel_gather.io.cube import chip_pixels
 from support.command_line import run
 from support.dependency_groups import module_of_group
@@ -289,7 +289,7 @@ def test_chips_are_split_by_place_without_neighbours(place: Path) -> None:
     assert not lats["train"] & lats["test"]
     again = chips.split({"train": 0.6, "test": 0.4}, apart_km=40)
     assert again["train"].numbers.tolist() == parts["train"].numbers.tolist()
-    with pytest.raises(RequestError, match="apart_km: the chips are at 1 places, which are too few"):
+    with pytest.raises(RequestError, match="apart_km: the chips are at 1 place, too few for these parts"):
         chips.split({"train": 0.6, "test": 0.4}, apart_km=400)
     with pytest.raises(RequestError, match="apart_km: give a distance above 0"):
         chips.split({"train": 1}, apart_km=0)
@@ -297,6 +297,31 @@ def test_chips_are_split_by_place_without_neighbours(place: Path) -> None:
         chips.split({"train": 1, "test": 0}, apart_km=1)
     with pytest.raises(RequestError, match=r"shares: they add up to 1\.3; the most is 1"):
         chips.split({"train": 0.8, "test": 0.5}, apart_km=40)
+    for wrong in (["train"], {"train": "0.8"}):
+        with pytest.raises(RequestError, match=r"^shares: "):
+            chips.split(wrong, apart_km=40)  # type: ignore[arg-type] # as a program may
+
+
+def test_chips_beyond_the_shares_are_in_no_part() -> None:
+    """Half of the places is half of them, also if nobody names the other half."""
+    found = share_out(np.arange(100), {"train": 0.5, "test": 0.25}, seed=1)
+
+    assert {name: len(chips) for name, chips in found.items()} == {"train": 50, "test": 25}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"batch": "a"}, "batch: it is 'a'; write a whole number"),
+        ({"batch": 2.5}, r"batch: it is 2\.5; write a whole number"),
+        ({"shuffle": 1}, "shuffle: it is 1; write True or False"),
+        ({"shuffle": True, "seed": -1}, "seed: it is -1; the least is 0"),
+    ],
+)
+def test_wrong_arguments_of_batches_are_named(place: Path, given: dict[str, Any], said: str) -> None:
+    """Before a chip is read. Tar files and parts say it in the same way."""
+    with pytest.raises(RequestError, match=f"^{said}"):
+        open_chips(place).batches(**given)
 
 
 def test_places_apart_keeps_near_chips_together() -> None:

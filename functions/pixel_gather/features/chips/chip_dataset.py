@@ -99,6 +99,7 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             is_kept &= np.isin(there[name].astype(object), np.array(list(values), object))
         return self._some(is_kept)
 
+    @check_arguments
     def split(
         self, shares: Mapping[str, float], *, apart_km: float, seed: int = 0
     ) -> dict[str, "ChipDataset"]:
@@ -109,18 +110,23 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
         Args:
             shares: For each part its share, such as ``{"train": 0.8, "test": 0.2}``: together 1 at most.
+                Chips beyond the shares are in no part.
             apart_km: The distance between the middles of chips.
-            seed: Another seed gives another split.
+            seed: From 0. Another seed gives another split.
 
         Raises:
             RequestError: There are too few places for so many parts, or the shares are above 1.
         """
         if not apart_km > 0:
             raise RequestError("give a distance above 0", field="apart_km")
+        if not isinstance(shares, Mapping):
+            raise RequestError("write {'train': 0.8, 'test': 0.2}", field="shares")
+        _check_seed(seed)
         columns = self.columns
         places = places_apart(columns["lon"], columns["lat"], apart_km=apart_km)
         return {name: self._some(at) for name, at in share_out(places, shares, seed=seed).items()}
 
+    @check_arguments
     def batches(
         self,
         *,
@@ -137,17 +143,18 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             batch: Chips in a batch.
             shuffle: Whether each epoch has an order of its own: shards are shuffled, and the chips of
                 ``window_shards`` shards together. So an epoch reads whole shards, one after the other.
-            seed: Of the order. Equal seeds give equal orders.
+            seed: Of the order, from 0. Equal seeds give equal orders.
             workers: Threads that fetch and decode ahead.
             window_shards: Shards in memory at one time, compressed. The next ones are fetched meanwhile.
             drop_last: Leave out a last batch that is not full.
 
         Raises:
-            RequestError: A number is less than 1.
+            RequestError: A number is less than 1, or the seed less than 0.
         """
         for name, value in (("batch", batch), ("workers", workers), ("window_shards", window_shards)):
             if value < 1:
                 raise RequestError(f"it is {value}; the least is 1", field=name)
+        _check_seed(seed)
         return ChipBatches(
             opened=self._opened,
             numbers=self.numbers,
@@ -177,6 +184,7 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
         return TorchBatches(self.batches(**options))
 
+    @check_arguments
     def to_webdataset(self, to: str | os.PathLike[str], *, chips_per_file: int | None = None) -> list[Path]:
         """Write the chips as tar files for WebDataset and loaders that read its format.
 
@@ -242,6 +250,11 @@ def open_chips(
     found = ChipDataset(places=places, measurements=names, numbers=np.arange(opened.n_chips), stores=stores)
     found.__dict__["_opened"] = opened
     return found
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise RequestError(f"it is {seed}; the least is 0", field="seed")
 
 
 def _open_all(places: Sequence[str], stores: StoreSettings | None) -> OpenedChips:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from itertools import product
+from numbers import Real
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.plurals import counted
 
 _EARTH_KM: Final = 6371.0088
 _ROUNDING: Final = 1e-9
@@ -49,20 +51,23 @@ def places_apart(lons: Floats, lats: Floats, *, apart_km: float) -> Integers:
 def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> dict[str, Integers]:
     """Give whole places to parts, each time to the part that lacks most of its share.
 
+    What is left to 1 is a part of its own, which is not returned.
+
     Returns:
         For each part, which chips it has, ascending.
 
     Raises:
         RequestError: A share is not positive, they add up to more than 1, or a part gets no chip.
     """
-    if not shares or min(shares.values()) <= 0:
+    if not all(isinstance(each, Real) and each > 0 for each in shares.values() or (0,)):
         raise RequestError("give each part a share above 0, such as train=0.8", field="shares")
     if (total := sum(shares.values())) > 1 + _ROUNDING:
         raise RequestError(f"they add up to {total:g}; the most is 1", field="shares")
     counts = np.bincount(places)
     order = np.random.default_rng(seed).permutation(len(counts))
     names = list(shares)
-    wanted = np.array([shares[name] / total * len(places) for name in names])
+    beyond = 1 - total if total < 1 - _ROUNDING else 0
+    wanted = np.array([*(float(shares[name]) for name in names), beyond]) * len(places)
     part_of = np.zeros(len(counts), np.int64)
     for place in order[np.argsort(-counts[order], kind="stable")]:  # large ones first: they fit worst
         part = int(np.argmax(wanted))
@@ -71,8 +76,8 @@ def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> di
     found = {name: np.flatnonzero(part_of[places] == at) for at, name in enumerate(names)}
     if empty := next((name for name, chips in found.items() if not len(chips)), None):
         raise RequestError(
-            f"the chips are at {len(counts):,} places, which are too few: {empty} would have none. Give a "
-            "smaller apart_km",
+            f"the chips are at {counted(len(counts), 'place')}, too few for these parts: {empty} would have "
+            "none. Give a smaller apart_km",
             field="apart_km",
         )
     return found
