@@ -94,6 +94,15 @@ def test_a_search_is_refused_where_scenes_are_taken_as_a_whole(tmp_path: Path) -
         make_catalog([item("a")], to=tmp_path / "catalog.parquet", search={"datetime": "2024"})
 
 
+@pytest.mark.parametrize("assets", ["data", None, 5, []])
+def test_assets_are_a_list_of_names(tmp_path: Path, assets: Any) -> None:
+    """A text is none: its letters are no names."""
+    make_catalog([item("a")], to=tmp_path / "catalog.parquet")
+
+    with pytest.raises(RequestError, match=r"^assets: (write a list of names|name at least one)"):
+        list(search(catalog=tmp_path / "catalog.parquet").sources(assets))
+
+
 def test_folders_are_listed_by_one_at_a_time_at_least() -> None:
     """No folder would be listed otherwise."""
     with pytest.raises(RequestError, match=r"^n_listings: it is 0; write a number above 0"):

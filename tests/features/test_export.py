@@ -303,6 +303,19 @@ def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp
         export(cube, to=tmp_path / "x.csv")
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "receipt.json", "x.zarr", "red/x.tif"])
+def test_no_file_of_a_cube_is_replaced(cube: Path, name: str) -> None:
+    """The cube would be damaged, and verify would say so only later."""
+    before = sorted(cube.rglob("*"))
+
+    with pytest.raises(
+        RequestError, match=rf"^to: .*{name} lies in the cube .*: choose a place outside of it"
+    ):
+        export(cube, to=cube / name)
+
+    assert sorted(cube.rglob("*")) == before
+
+
 def test_what_another_process_writes_meanwhile_is_not_touched(cube: Path, tmp_path: Path) -> None:
     """Each process has an unfinished file of its own. The last one that is finished stays."""
     other = tmp_path / f".x.{os.getppid()}.partial.csv"

@@ -15,7 +15,7 @@ from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.features.rows.rows import rows_where
 from pixel_gather.in_process.joined_places import refuse_joined
-from pixel_gather.in_process.places import open_existing
+from pixel_gather.in_process.places import open_existing, refuse_within_cube
 from pixel_gather.io.atomic_write import errors_of_writing, replacing
 from pixel_gather.io.cube.open_group import finished_group
 from pixel_gather.io.cube.row_view import RowGroup
@@ -69,7 +69,7 @@ def export(
 
     Raises:
         RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format. Or
-            joined cubes or a virtual cube are there.
+            joined cubes or a virtual cube are there. Or ``to`` lies in a cube.
         StoreError: No complete cube is there, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
@@ -83,6 +83,7 @@ def export(
         check_extra("export", f"{path.suffix} files", packages=packages)
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be written: there is no folder {path.parent}")
+    refuse_within_cube(path.absolute(), field="to", instead="choose a place outside of it")
     store, place = open_existing(cube, stores)
     refuse_joined(
         store,

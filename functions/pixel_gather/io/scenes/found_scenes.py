@@ -1,6 +1,6 @@
 """The scenes that a search found, and which processing of each counts."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -79,7 +79,13 @@ class FoundScenes(Struct, frozen=True, kw_only=True):
     def sources(
         self, assets: Mapping[str, str] | Sequence[str], *, address: Address = "asset"
     ) -> Iterator[SceneSource]:
-        """Yield one source for each wanted asset of each scene, as a gather reads them."""
+        """Yield one source for each wanted asset of each scene, as a gather reads them.
+
+        Raises:
+            RequestError: No assets are named, or two as one band.
+        """
+        if isinstance(assets, str) or not isinstance(assets, Iterable):
+            raise RequestError("write a list of names, such as ['red', 'nir']", field="assets")
         choices = asset_choices(assets if isinstance(assets, Mapping) else tuple(assets))
         for item in self.items:
             yield from sources_of(item, choices, address=address)
