@@ -225,6 +225,26 @@ def test_put_if_at_google_sees_who_comes_between(monkeypatch: pytest.MonkeyPatch
     assert there.objects == {"box/key": b"theirs"}
 
 
+@pytest.mark.parametrize(
+    ("then", "etag"),
+    [(Answer(status=200, headers={"ETag": '"ours"'}), '"ours"'), (Answer(status=412), None)],
+)
+def test_put_if_asks_s3_again_that_cannot_tell_yet(
+    then: Answer, etag: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers 409 while another request for the object is under way. obstore says that it is there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    conflict = Answer(status=409, body=b"<Error><Code>ConditionalRequestConflict</Code></Error>")
+    answers = iter((conflict, then))
+    with serving(lambda _: next(answers)) as server:
+        store = open_place("s3://bucket", StoreSettings(endpoint=server.root))
+
+        assert run(put_if(store, "key", b"1", etag=None, failed=_failed)) == etag
+
+    assert [asked.headers["If-None-Match"] for asked in server.asked] == ["*", "*"]
+
+
 def _failed(error: Exception) -> StoreError:
     return StoreError(str(error))
 

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 _COMMIT_KEY: Final = "zarr.json"
 """`pixel_gather.core.stores.ROOT_KEY`, whose PUT commits a version. A search imports no cubes for it."""
 
+_IN_FLIGHT: Final = "<Code>ConditionalRequestConflict<"
+"""S3 cannot tell whether an object is there, as another request changes that. It asks for another try."""
+
 NO_ETAG: Final = "none"
 """Stands for the ETag if a store gives none."""
 
 _PAUSES_S: Final = (0.1, 0.4, 1.6)
-"""Longest pause before each further try. obstore itself tries again where a store answers 5xx, but not where
-the connection broke, as the PUT may have happened."""
+"""Longest pause before each further try. obstore itself tries again where a store answers 5xx, or 409 to a
+PUT with an ETag, but not where the connection broke, as the PUT may have happened."""
 
 _LONGEST_WAIT_S: Final = 60.0
 """Longest wait for another process that looks and puts in the same folder."""
@@ -76,14 +79,15 @@ async def put_if(
                     return None
                 mode = {"version": generation}
             put = await _put(store, key, content, mode=mode)
-        except (AlreadyExistsError, PreconditionError):
-            return None
+        except (AlreadyExistsError, PreconditionError) as error:
+            if longest_s is None or etag is not None or _IN_FLIGHT not in str(error):
+                return None
         except (BaseError, OSError) as error:
             if longest_s is None or isinstance(store, LocalStore) or not classify_store_error(error)[2]:
                 raise failed(error) from error
-            await asyncio.sleep(random.uniform(0, longest_s))  # noqa: S311 # no secret
         else:
             return put["e_tag"] or NO_ETAG
+        await asyncio.sleep(random.uniform(0, longest_s))  # noqa: S311 # no secret
     raise AssertionError  # the last try returns or raises
 
 
