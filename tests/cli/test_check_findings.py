@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from copy import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.samples import PIXELS
 from pixel_gather_cli.commands.check import _print, _save, _settings_of, check_command
 from pixel_gather_cli.commands.plan import plan_command
-from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES
+from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES, _refused_shards
 from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
 from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, DeployedStack, Smoke
 
@@ -87,6 +88,76 @@ def call(function: str, run_s: float, *, start_s: float | None, peak_mib: int = 
         peak_mib=peak_mib,
         start_s=start_s,
     )
+
+
+class LateStepFunctions:
+    """Step Functions a moment after a redrive, and after the children of a Map Run have ended."""
+
+    def __init__(self) -> None:
+        self.n_listed, self.n_described = 0, 0
+
+    def describe_execution(self, **_: Any) -> dict[str, Any]:
+        """Tell the end before the redrive at first."""
+        self.n_described += 1
+        return [
+            {"status": "FAILED", "redriveCount": 0},
+            {"status": "RUNNING", "redriveCount": 1},
+            {"status": "SUCCEEDED", "redriveCount": 1},
+        ][self.n_described - 1]
+
+    def list_map_runs(self, **_: Any) -> dict[str, Any]:
+        """Return the only one."""
+        return {"mapRuns": [{"mapRunArn": "run"}]}
+
+    def describe_map_run(self, **_: Any) -> dict[str, Any]:
+        """Return the only one."""
+        return {"mapRunArn": "run"}
+
+    def get_paginator(self, _: str) -> Any:
+        """List two children. The second one's end is told late."""
+        self.n_listed += 1
+        running, ended = {"status": "RUNNING"}, {"status": "SUCCEEDED", "stopDate": BEGUN}
+        page = {"executions": [ended, running if self.n_listed == 1 else ended]}
+        return SimpleNamespace(paginate=lambda **_: [page])
+
+
+def late_stack() -> DeployedStack:
+    """Return a deployment whose Step Functions tell late what has happened."""
+    stack = DeployedStack.__new__(DeployedStack)
+    stack.stepfunctions, stack.poll_s = LateStepFunctions(), 0.0
+    return stack
+
+
+def test_check_waits_for_the_ends_that_step_functions_tells_late() -> None:
+    """DescribeExecution and ListExecutions are eventually consistent."""
+    stack = late_stack()
+
+    run, children = stack.map_run("arn")
+
+    assert run == {"mapRunArn": "run"}
+    assert [each["stopDate"] for each in children] == [BEGUN, BEGUN]
+    assert stack.wait("arn", n_redrives=1)["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(("account", "pauses"), [("123456789012", [60.0, 60.0]), ("000000000000", [])])
+def test_check_waits_until_a_policy_holds(
+    account: str, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 needs a moment until a bucket's policy holds everywhere. The emulator does not."""
+    stack, slept = late_stack(), list[float]()
+    policies: list[dict[str, Any]] = [{"Statement": []}]
+    stack.machine, stack.array_bucket = f"arn:aws:states:eu-central-1:{account}:stateMachine:m", "arrays"
+    stack.s3 = SimpleNamespace(
+        get_bucket_policy=lambda **_: {"Policy": json.dumps(policies[-1])},
+        put_bucket_policy=lambda **given: policies.append(json.loads(given["Policy"])),
+    )
+    monkeypatch.setattr(time, "sleep", slept.append)
+
+    with _refused_shards(stack, "name"):
+        assert [each["Effect"] for each in policies[-1]["Statement"]] == ["Deny"]
+
+    assert policies[-1] == {"Statement": []}
+    assert slept == pauses
 
 
 def smoke() -> Smoke:

@@ -19,6 +19,9 @@ _DENIED: Final = (3, 4, 5)
 
 _SID: Final = "PixelGatherCheck"
 _NOTICE_S: Final = 120.0
+_SETTLES_S: Final = 60.0
+"""After so long, what was set holds in all of S3 and SQS."""
+
 _OF_ALARMS: Final = "Monitoring"
 """Beginning of the topic's name in the template. The budget has a topic of its own."""
 
@@ -108,7 +111,7 @@ def _failing_gather(stack: DeployedStack) -> Iterator[Finding]:
 
 def _redriven(stack: DeployedStack, arn: str) -> Iterator[Finding]:
     stack.stepfunctions.redrive_execution(executionArn=arn)
-    ended = stack.wait(arn)
+    ended = stack.wait(arn, n_redrives=1)
     is_whole = ended["status"] == "SUCCEEDED"
     yield check_needed(
         "a redrive runs the map again after its own failure",
@@ -150,6 +153,8 @@ def _refused_shards(stack: DeployedStack, name: str) -> Iterator[None]:
 
 def _put_policy(stack: DeployedStack, policy: dict[str, Any]) -> None:
     stack.s3.put_bucket_policy(Bucket=stack.array_bucket, Policy=json.dumps(policy))
+    if not stack.is_emulated:
+        time.sleep(_SETTLES_S)
 
 
 @contextmanager

@@ -22,8 +22,8 @@ FINISH: Final = "finish_gather"
 
 _POLL_S: Final = 1.0
 _LONGEST_S: Final = 900.0
-_LOGS_S: Final = 60.0
-"""CloudWatch shows a line some seconds after it was written."""
+_LATE_S: Final = 60.0
+"""CloudWatch shows a line some seconds after it was written. Step Functions may tell late what has ended."""
 
 _REPORT: Final = re.compile(
     r"REPORT RequestId: (?P<id>\S+)\s+Duration: (?P<run>[\d.]+) ms\s+"
@@ -149,13 +149,16 @@ class DeployedStack:
         )
         return str(answer["executionArn"])
 
-    def wait(self, arn: str) -> dict[str, Any]:
-        """Wait until an execution has ended, and return its description."""
+    def wait(self, arn: str, *, n_redrives: int = 0) -> dict[str, Any]:
+        """Wait until an execution has ended, and return its description.
+
+        ``n_redrives`` is how often it was redriven: its former end may still be told for a moment.
+        """
         found: dict[str, Any] = {}
 
         def has_ended() -> bool:
             found.update(self.stepfunctions.describe_execution(executionArn=arn))
-            return bool(found["status"] != "RUNNING")
+            return bool(found["status"] != "RUNNING" and found.get("redriveCount", 0) >= n_redrives)
 
         self.wait_until(has_ended, longest_s=_LONGEST_S)
         return found
@@ -170,11 +173,17 @@ class DeployedStack:
         return True
 
     def map_run(self, arn: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Return an execution's Map Run and its children."""
+        """Return the Map Run and its children of an execution that has ended."""
         (run,) = self.stepfunctions.list_map_runs(executionArn=arn)["mapRuns"]
-        found = self.stepfunctions.describe_map_run(mapRunArn=run["mapRunArn"])
-        pages = self.stepfunctions.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
-        return found, [each for page in pages for each in page["executions"]]
+        children: list[dict[str, Any]] = []
+
+        def are_told_to_have_ended() -> bool:
+            pages = self.stepfunctions.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
+            children[:] = [each for page in pages for each in page["executions"]]
+            return all("stopDate" in each for each in children)
+
+        self.wait_until(are_told_to_have_ended, longest_s=_LATE_S)
+        return self.stepfunctions.describe_map_run(mapRunArn=run["mapRunArn"]), children
 
 
 def gather_samples(stack: DeployedStack) -> Smoke:
@@ -241,7 +250,7 @@ def _calls(stack: DeployedStack, name: str, begun: datetime, *, n_calls: int) ->
         ]
         return len(found) >= n_calls
 
-    stack.wait_until(are_all_there, longest_s=_LOGS_S)
+    stack.wait_until(are_all_there, longest_s=_LATE_S)
     return found
 
 
