@@ -17,7 +17,7 @@ from typing import Any, override
 
 import pytest
 from ministack.core import iam_actions, lambda_runtime
-from ministack.services import lambda_svc, scheduler, stepfunctions
+from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
 from ministack.services.cloudformation import provisioners, stacks
 
 from pixel_gather_emulator.additions import (
@@ -122,6 +122,30 @@ def test_clock_of_schedules_is_moved_by_a_file(tmp_path: Path, monkeypatch: pyte
     assert abs(schedules.moved_time() - time.time()) < 5
     (tmp_path / "clock").write_text("86400.0")
     assert abs(schedules.moved_time() - time.time() - 86_400) < 5
+
+
+def test_rate_ticks_at_once_and_cron_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As EventBridge Scheduler does with a rate that has no start date."""
+    calls: list[str] = []
+    now = SimpleNamespace(time=lambda: 1_796_000_000.0)
+    monkeypatch.setattr(scheduler, "time", now)
+    monkeypatch.setattr(scheduler, "_schedule_last_fired", {})
+    found = {
+        ("1", "eu", f"group/{name}"): {
+            "State": "ENABLED",
+            "ScheduleExpression": every,
+            "CreationDate": now.time(),
+            "Target": {"Arn": name},
+        }
+        for name, every in (("rate", "rate(1 day)"), ("cron", "cron(0 6 * * ? *)"))
+    }
+    monkeypatch.setattr(scheduler, "_schedules", SimpleNamespace(_data=found))
+    monkeypatch.setattr(eventbridge, "_invoke_target", lambda target, *_, **__: calls.append(target["Arn"]))
+
+    schedules.tick_schedules()
+    schedules.tick_schedules()
+
+    assert calls == ["rate"]
 
 
 def test_rights_on_a_schedule_are_those_of_its_group() -> None:

@@ -55,7 +55,7 @@ class DeployedSchedules:
         return cls(AwsAccount(**given), stack)
 
     def add(self, schedule: Schedule) -> None:
-        """Add a schedule. Its first tick is one interval from now, or at the next time of its cron.
+        """Add a schedule. The first tick of a rate comes at once, that of a cron at its next time.
 
         Raises:
             RequestError: One of this name or for this cube is there, the request is too large, or the

@@ -1,9 +1,10 @@
-"""EventBridge Scheduler: the time of a tick, a clock that can be moved, and the rights of a schedule's role.
+"""EventBridge Scheduler: when it ticks, a clock that can be moved, and the rights of a schedule's role.
 
 AWS                                                        ministack
 ``<aws.scheduler.scheduled-time>`` in an input is replaced  it is sent as it stands
 a schedule acts with the rights of its role                 no rights are checked
 it ticks within a minute                                    within 10 s; here within half a second
+a rate without a start date ticks at once, too              one interval after it was made
 
 The clock of schedules is ahead of the machine's by as many seconds as a file in the emulator's folder says;
 see `pixel_gather_emulator.emulator.Emulator.move_clock`. A schedule that was due several times ticks
@@ -16,6 +17,7 @@ not tried again.
 # ruff: noqa: SLF001 # an addition reaches into ministack
 
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -35,13 +37,23 @@ _TICK_S: Final = 0.5
 _log: Final = logging.getLogger("scheduler")
 
 _invoke_target: Callable[..., None] = eventbridge._invoke_target
+_tick_schedules: Callable[[], None] = scheduler._tick_schedules
 
 
 def apply() -> None:
     """Put the additions in place."""
     scheduler._SCHEDULE_TICK_INTERVAL = _TICK_S
     scheduler.time = SimpleNamespace(time=moved_time, sleep=time.sleep)
+    scheduler._tick_schedules = tick_schedules
     eventbridge._invoke_target = invoke_target
+
+
+def tick_schedules() -> None:
+    """Call the targets of all schedules that are due. A rate that has never ticked is due."""
+    for key, schedule in list(scheduler._schedules._data.items()):
+        if schedule["ScheduleExpression"].startswith("rate("):
+            scheduler._schedule_last_fired.setdefault(key, -math.inf)
+    _tick_schedules()
 
 
 def moved_time() -> float:
