@@ -7,7 +7,15 @@ import pytest
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scene_conditions import most_cloud, parse_where, to_query
 
-SCENE = {"eo:cloud_cover": 39.5, "platform": "sentinel-2a", "grid:code": "MGRS-33TWL", "good": True, "n": 3}
+SCENE = {
+    "eo:cloud_cover": 39.5,
+    "platform": "sentinel-2a",
+    "grid:code": "MGRS-33TWL",
+    "good": True,
+    "n": 3,
+    "created": "2024-06-01T00:00:00.500Z",
+    "version": "2024-06",
+}
 
 
 @pytest.mark.parametrize(
@@ -41,6 +49,16 @@ SCENE = {"eo:cloud_cover": 39.5, "platform": "sentinel-2a", "grid:code": "MGRS-3
         ("platform>'a'", True),
         ("missing>=2024-06-01T00:00:00Z", False),
         ("n>-1e3", True),
+        ("created>=2024-06-01T00:00:00Z", True),
+        ("created>2024-06-01T00:00:00.5Z", False),
+        ("created=2024-06-01T02:00:00.5+02:00", True),
+        ("created in ('2024-05-31T23:00:00.500000-01:00')", True),
+        ("created!=2024-06-01T00:00:00.500000Z", False),
+        ("created<2024-06-01T01:00:00+02:00", False),
+        ("created>2024-06-01 and created<2024-06-02", True),
+        ("created<'2024-06-01 or so'", False),
+        ("version=2024-06-01", False),
+        ("version=2024-06", True),
         (f"n!={'9' * 400}", True),
     ],
 )

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pixel_gather.core.area import finite
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.time_range import TimeRange, parse_period
 
 type Value = str | int | float | bool
 
@@ -27,12 +28,26 @@ def _compare_in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any
         is_text = isinstance(found, str), isinstance(wanted, str)
         is_truth = isinstance(found, bool) or isinstance(wanted, bool)
         is_known = isinstance(found, str | int | float)
-        return is_known and is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
+        is_like = is_known and is_text[0] == is_text[1] and not is_truth
+        if is_like and (times := _as_times(found, wanted)):
+            found, wanted = (each.start_us for each in times)
+        return is_like and compare(found, wanted)
 
     return holds
 
 
+def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
+    """Return two times, whatever their zones and fractions; None if one is no time."""
+    if not all(isinstance(each, str) and _DATE.match(each) for each in (found, wanted)):
+        return None
+    try:
+        return parse_period(found), parse_period(wanted)
+    except RequestError:
+        return None
+
+
 def _equal(found: Any, wanted: Any) -> bool:
+    found, wanted = _as_times(found, wanted) or (found, wanted)
     return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
 
 
