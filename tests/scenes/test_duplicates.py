@@ -34,6 +34,15 @@ def test_the_latest_update_counts_where_versions_are_equal() -> None:
     old, new = item("b", updated="2024-01-01T00:00:00Z"), item("a", updated="2024-02-01T00:00:00Z")
 
     assert names(old, new) == ["a"]
+    of_texts = item("b", updated="20240101"), item("a", updated="20240201")
+    assert names(*of_texts) == ["a"]
+
+
+def test_updates_are_compared_as_times() -> None:
+    """The later one may have the smaller text."""
+    old, new = item("b", updated="2024-01-02T01:00:00Z"), item("a", updated="2024-01-01T23:00:00-05:00")
+
+    assert names(old, new) == ["a"]
 
 
 def test_other_tiles_times_platforms_and_collections_are_other_scenes() -> None:

@@ -16,8 +16,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pixel_gather.core.area import Box, unwrap_box
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.acquisition import OF_ACQUISITIONS, cell_of, pass_of
 from pixel_gather.core.scenes.item import SceneKey, scene_key
+from pixel_gather.core.time_range import FIRST_US, parse_period
 
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
 
@@ -124,11 +126,18 @@ def _surface(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def _rank(scene: _Scene) -> tuple[tuple[tuple[int, object], ...], str, str]:
+def _rank(scene: _Scene) -> tuple[tuple[tuple[int, object], ...], int, str, str]:
     properties = scene.item["properties"]
     version = next((str(properties[name]) for name in _VERSIONS if properties.get(name) is not None), "")
     updated = str(properties.get("updated") or properties.get("created") or "")
-    return _natural(version), updated, scene.key.id
+    return _natural(version), _moment(updated), updated, scene.key.id
+
+
+def _moment(text: str) -> int:
+    try:
+        return parse_period(text).start_us
+    except RequestError:
+        return FIRST_US
 
 
 def _natural(version: str) -> tuple[tuple[int, object], ...]:
