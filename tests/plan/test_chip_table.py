@@ -11,7 +11,8 @@ from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
 from pixel_gather.core.plan.choose_layout import chip_layout
-from support.fakes import table_of
+from support.fakes import CODING, UTM, FakeImage, FakeReader, table_of
+from support.plans import planned
 
 SIZES = {"itemsize": 2, "n_measurements": 1, "max_task_nbytes": 1 << 30}
 
@@ -131,6 +132,40 @@ def test_chip_layout_refuses_a_chip_that_no_task_holds() -> None:
     assert chip_layout((9, 16, 16), n_images=3, **sizes).shard == (3, 16, 16)
     with pytest.raises(BudgetError, match="one chip with its 3 images"):
         chip_layout((9, 16, 16), n_images=3, **sizes | {"max_task_nbytes": 3 * 16 * 16 * 2 * 2 - 1})
+
+
+@pytest.mark.parametrize(
+    ("n_chips", "is_interleaved", "n_gets", "nbytes"),
+    [
+        (20, True, 60 * (1 / 20 + 1), 60 * (1 / 20 * 512 + 1 / 20 * 16_896)),
+        (20, False, 60 * (1 / 20 + 2), 60 * (1 / 20 * 512 + 1 / 20 * 16_896)),
+        (2, True, 6 * (1 / 2 + 1), 6 * (1 / 2 * 512 + 1 / 16 * 16_896)),
+    ],
+)
+def test_a_task_opens_each_image_once_for_all_of_its_chips(
+    *, n_chips: int, is_interleaved: bool, n_gets: float, nbytes: float
+) -> None:
+    """Chips take a tile of 16 each, of each band if bands have tiles of their own, but at most the image."""
+    hrefs = [f"s3://b/{n}" for n in range(3)]
+    image = FakeImage(
+        pixels=np.zeros((2, 64, 64), "uint16"),
+        header={"coding": replace(CODING, is_interleaved=is_interleaved)},
+    )
+    table = ChipTable(
+        table=table_of(*hrefs), chips=chips(n_chips, xs=UTM.c + np.arange(n_chips), crs="EPSG:32631")
+    )
+
+    plan = planned(
+        FakeReader(dict.fromkeys(hrefs, image)),
+        table,
+        window=None,
+        windows={"table": "chips.csv", "size": [8, 4]},
+    )
+
+    assert plan.layout.shard == (n_chips * 3, 4, 8)
+    assert plan.estimate.n_gets == round(n_gets)
+    assert plan.estimate.fetched_nbytes == round(nbytes)
+    assert plan.n_files == 3
 
 
 @pytest.mark.parametrize(
