@@ -26,10 +26,14 @@ from pixel_gather.core.errors import (
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import Append
+from pixel_gather.core.plan.reduced_table import ReducedTable
+from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.results.contributors import CONTRIBUTORS, unpacked_lines
 from pixel_gather.core.stores import Content
 from pixel_gather.engine import choose_new_rows, commit_shard, publish_version, row_claim
-from pixel_gather.engine.base_cube import find_growing_cube, read_base
+from pixel_gather.engine.base_cube import Base, find_growing_cube, read_base
 from pixel_gather.engine.compact import compact_cube
 from pixel_gather.engine.plan_gather import plan_dry, read_found_list
 from pixel_gather.features.verify.check_cube import check_cube
@@ -37,7 +41,7 @@ from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
 from pixel_gather.io.cube.row_table import ROWS_KEY
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, equal_but_for_clocks, rows
-from support.fakes import UTM, FakeControl, FakeImage, FakeTable, access_to
+from support.fakes import UTM, FakeControl, FakeImage, FakeProjector, FakeTable, access_to
 from support.yielding_cube import YieldingCube
 
 N = 14
@@ -128,6 +132,7 @@ def test_the_same_request_again_appends_nothing() -> None:
     assert grown.open().sizes["time"] == 4
     with pytest.raises(RequestError, match="the cube already has 1 row of this list, such as s3://b/1"):
         grown.append(rows(1, 5), duplicates="fail")
+    assert grown.append(rows(5), duplicates="fail") is not None
 
 
 @pytest.mark.parametrize(
@@ -310,6 +315,8 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
     ]
     assert grown.append(scenes("nr", "nr", "n")) is None
     assert grown.append(scenes("nr", "nr")) is None
+    with pytest.raises(RequestError, match="already has 1 row of this list, such as s3://b/1"):
+        grown.append(scenes("r"), duplicates="fail")
 
 
 @pytest.mark.parametrize("bands", [(), ("nir", "red")])
@@ -330,6 +337,53 @@ def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) ->
 
     assert hrefs == set(batch["href"][:1].ravel().tolist())
     assert known == {"S0": frozenset()}
+
+
+@pytest.mark.parametrize("by", ["day", "area"])
+def test_groups_beyond_the_rows_of_the_cube_are_gathered(by: str) -> None:
+    """The table of an append that was not committed has them. Those of the cube stay as they are."""
+    day_us = 86_400_000_000
+
+    def table(*names: str) -> TableView:
+        scenes = (
+            CubeRow(
+                time_us=int(n) * day_us, sources=(None, Source(href=f"{area}{n}", columns={"area": area}))
+            )
+            for area, n in names
+        )
+        columns = (ListColumn(name="area", dtype="string", varies_in_row=False),)
+        whole = FakeTable(tuple(scenes), bands=("nir", "red"), has_time=True, columns=columns)
+        return TableView(table=whole, bands=whole.bands, slot_order=(0, 1), kept=range(whole.n_rows))
+
+    def chosen(*names: str) -> list[Any]:
+        batches = [
+            {
+                "href": np.array(["", ""], object),
+                "time": np.array([int(n) * day_us for _, n in some]),
+                "area": np.array([area for area, _ in some], object),
+                CONTRIBUTORS: unpacked_lines([json.dumps([{"href": each}]) for each in some]),
+            }
+            for some in (("a0", "b1"), ("c2", "d3"))
+        ]
+        base = Base(
+            template=SimpleNamespace(has_time=by == "day"),  # type: ignore[arg-type] # all that is needed
+            append=Append(version=2, first_row=1),
+            rows=iter(batches),
+        )
+        reduce = {"by": by, "statistic": "mean"}
+        request = parse_request(
+            {"sources": "l", "window": "centre", "reduce": reduce, "output": {"append_to": "place"}}
+        )
+        found = choose_new_rows.choose_rows(request, table(*names), base, FakeProjector())
+        assert isinstance(found, ReducedTable)
+        return found.groups
+
+    groups = {name: int(name[1]) * day_us if by == "day" else name[0] for name in ("b1", "c2", "d3", "e4")}
+    assert chosen("a0", *groups) == [*groups.values()]
+    row = "day 1970-01-01" if by == "day" else "area a"
+    other = "x0" if by == "day" else "a5"
+    with pytest.raises(RequestError, match=f"has the row {row}, .* lacks 1 scene of it, such as {other}"):
+        chosen("a0", other, "b1")
 
 
 @pytest.mark.parametrize("n_first", [2, 3])
