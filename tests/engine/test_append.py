@@ -281,12 +281,12 @@ def test_rows_without_a_common_grid_grow_too() -> None:
 def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
     """The row of the scene stays as it is. Once the band is there, the list appends nothing."""
 
-    def scenes(*bands_of: str) -> FakeTable:
+    def scenes(*bands_of: str, bucket: str = "b") -> FakeTable:
         made = tuple(
             CubeRow(
                 time_us=None,
                 sources=tuple(
-                    Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
+                    Source(href=f"s3://{bucket}/{2 * n + at}", band=band, scene=f"S{n}")
                     if band[0] in bands
                     else None
                     for at, band in enumerate(("nir", "red"))
@@ -295,7 +295,7 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
             for n, bands in enumerate(bands_of)
         )
         columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
-        digest = "-".join(bands_of).ljust(64, "x")
+        digest = "-".join((bucket, *bands_of)).ljust(64, "x")
         return FakeTable(made, bands=("nir", "red"), columns=columns, digest=digest)
 
     grown = place()
@@ -315,8 +315,29 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
     ]
     assert grown.append(scenes("nr", "nr", "n")) is None
     assert grown.append(scenes("nr", "nr")) is None
+    assert grown.append(scenes("nr", "nr", "n", bucket="moved")) is None
     with pytest.raises(RequestError, match="already has 1 row of this list, such as s3://b/1"):
         grown.append(scenes("r"), duplicates="fail")
+
+
+def test_a_file_that_is_in_every_row_makes_no_row_known() -> None:
+    """Such as a height model beside each image. A row is known if the cube has all of its files."""
+
+    def with_heights(*numbers: int) -> FakeTable:
+        made = tuple(
+            CubeRow(
+                time_us=None,
+                sources=(Source(href=f"s3://b/{n}", band="red"), Source(href="s3://b/13", band="dem")),
+            )
+            for n in numbers
+        )
+        return FakeTable(made, bands=("red", "dem"), digest="-".join(map(str, numbers)).ljust(64, "x"))
+
+    grown = place()
+    grown.gather(with_heights(0, 1))
+
+    assert grown.append(with_heights(1, 2)) is not None
+    assert grown.open()["href"].values[:, 0].tolist() == [f"s3://b/{n}" for n in range(3)]
 
 
 @pytest.mark.parametrize("bands", [(), ("nir", "red")])
@@ -329,8 +350,12 @@ def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) ->
         "href": np.array([f"s3://b/{n}" for n in range(2 * n_slots)], object).reshape(shape),
         "scene": np.array(["S0", "S1"], object),
     }
+    beyond = {
+        "href": np.array([f"s3://c/{n}" for n in range(2 * n_slots)], object).reshape(shape),
+        "scene": np.array(["S2", "S3"], object),
+    }
     base = SimpleNamespace(
-        template=SimpleNamespace(columns=columns), append=SimpleNamespace(first_row=1), rows=[batch, batch]
+        template=SimpleNamespace(columns=columns), append=SimpleNamespace(first_row=1), rows=[batch, beyond]
     )
 
     hrefs, known = choose_new_rows._read_known(base)  # type: ignore[arg-type] # what it needs of it
