@@ -74,6 +74,11 @@ def catalog_command(
     if len(named) != (0 if refresh or remove else 1) or add + refresh + remove > 1:
         kinds = ", ".join("--" + name.replace("_", "-") for name in _KINDS)
         raise RequestError(f"give one of {kinds}; or --refresh alone, or --remove alone", field="catalog")
+    kind = named[0] if named else None
+    if of_headers and kind not in ("sources", "prefix"):
+        raise RequestError("use it only with --sources or --prefix", field=next(iter(of_headers)))
+    if not remove and kind not in ("stac", "cmr") and (unused := search.keys() - {"most"}):
+        raise RequestError("use it only with --stac, --cmr or --remove", field=min(unused))
     in_terminal = sys.stderr.isatty()
     of_run: dict[str, Any] = {"to": to, "settings": settings_of(options)}
     progress = _show_scenes if in_terminal else lambda _n: None
@@ -100,15 +105,11 @@ def _show_scenes(n: int) -> None:
 
 
 def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
-    if of_headers and kind not in ("sources", "prefix"):
-        raise RequestError("use it only with --sources or --prefix", field=f"--{next(iter(of_headers))}")
     if kind in ("sources", "prefix"):
         source = "list" if kind == "sources" else kind
         return {"kind": "sources", "scenes": {source: place} | of_headers}
     if kind in ("stac", "cmr"):
         return {"kind": kind, "scenes": place, "search": search}
-    if search.keys() - {"most"}:
-        raise RequestError("use it only with --stac or --cmr", field=f"--{min(search.keys() - {'most'})}")
     return {"kind": "items_file" if kind == "items" else kind, "scenes": place}
 
 

@@ -90,7 +90,7 @@ def search_command(**options: Any) -> int:
     )
     given = {name: options.pop(name) for name in names}
     assets = _names(given["assets"])
-    format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
+    format_ = _format(given["format_"], as_json=given["as_json"]) or ("csv" if assets else "table")
     _check_to(given["to"], format_)
     stores = stores_of(options)
     wanted = search_of(options)
@@ -127,6 +127,12 @@ def search_command(**options: Any) -> int:
         for line in _lines(found, format_, assets, given["address"]):
             click.echo(line, nl=False)
     return 1 if unlisted or found.n_skipped else 0
+
+
+def _format(format_: str | None, *, as_json: bool) -> str | None:
+    if as_json and format_ not in (None, "json"):
+        raise click.UsageError("give --json or --format, not both")
+    return "json" if as_json else format_
 
 
 def _check_to(to: str | None, format_: str) -> None:
