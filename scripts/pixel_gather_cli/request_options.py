@@ -517,9 +517,7 @@ def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
         given.pop("collections", None)
     if not places:
         if given:
-            raise RequestError(
-                "use it only with --stac, --items or --catalog", field=f"--{next(iter(given))}"
-            )
+            raise RequestError("use it only with --stac, --items or --catalog", field=next(iter(given)))
         return {}
     given["assets"] = _assets(given.get("assets", ""))
     found: dict[str, dict[str, Any]] = {}

@@ -47,7 +47,7 @@ def scenes_of_options(
         raise RequestError(f"give one of {what}, --catalog and --stac", field=field)
     if list_file is not None:
         if given:
-            raise RequestError("use it only with --catalog or --stac", field=f"--{next(iter(given))}")
+            raise RequestError("use it only with --catalog or --stac", field=next(iter(given)))
         return None, {}
     ((kind, place),) = named.items()
     return kind, ({"file": in_home(place)} if kind == "catalog" else {"api": place}) | given

@@ -242,6 +242,7 @@ WRONG = {
     "catalog --to c.parquet": "give one of --stac",
     "catalog --sources a --prefix b --to c": "give one of --stac",
     "catalog --items a --glob * --to c": "--glob: use it only with --sources or --prefix",
+    "catalog --items a --collection-name b --to c": "--collection-name: use it only with --sources or --pref",
     "catalog --items a --bbox 1,2,3,4 --to c": "--bbox: use it only with --stac, --cmr or --remove",
     "catalog --sources a --collection b --to c": "--collection: use it only with --stac, --cmr or --remove",
     "catalog --prefix a --id b --to c": "--id: use it only with --stac, --cmr or --remove",
@@ -259,6 +260,8 @@ WRONG = {
     "search --catalog c --to x": "go together",
     "search --catalog c --json --format csv": "give --json or --format, not both",
     "run --catalog c --point 1,2 --to x": "--assets: say what is read",
+    "run --sources c --collection a --to x": "--collection: use it only with --stac, --items or --catalog",
+    "points f --sources c --collection a --to x.parquet": "--collection: use it only with --catalog or",
     "run --sources c --where a<1 --to x": "--where: use it only with --stac, --items or --catalog",
     "plan --sources l --catalog c --assets red --point 1,2": "give exactly one",
 }

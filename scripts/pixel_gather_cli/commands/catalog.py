@@ -16,7 +16,7 @@ from pixel_gather_cli.request_options import in_home, name_options, settings_of,
 from pixel_gather_cli.search_options import search_given, search_options
 
 _KINDS = ("stac", "cmr", "items", "sentinel2_index", "sources", "prefix")
-_OF_HEADERS = ("glob", "regex", "time", "band")
+_OF_HEADERS = ("glob", "regex", "time", "band", "collection_name")
 
 
 @click.command("catalog")
@@ -33,9 +33,7 @@ _OF_HEADERS = ("glob", "regex", "time", "band")
 )
 @click.option("--regex", metavar="PATTERN", help="Only files whose whole href holds a match.")
 @name_options
-@click.option(
-    "--collection-name", default="images", metavar="NAME", help="Collection of scenes made from headers."
-)
+@click.option("--collection-name", metavar="NAME", help="Collection of scenes made from headers.")
 @click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, here or on S3.")
 @click.option(
     "--add", is_flag=True, help="Keep what the catalog holds; new scenes replace those of the same id."
@@ -55,7 +53,6 @@ def catalog_command(
     add: bool,
     refresh: bool,
     remove: bool,
-    collection_name: str,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -90,7 +87,7 @@ def catalog_command(
         else:
             of_run["on_progress"] = progress
             scenes = _scenes(named[0], given[named[0]], of_headers, search)
-            made = make_catalog(**scenes, **of_run, add=add, collection=collection_name)
+            made = make_catalog(**scenes, **of_run, add=add)
     click.echo("" if in_terminal else counted(made.n_scenes, "scene"), err=True)
     for note in made.notes:
         click.echo(f"warning: {note}", err=True)
@@ -107,7 +104,8 @@ def _show_scenes(n: int) -> None:
 def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
     if kind in ("sources", "prefix"):
         source = "list" if kind == "sources" else kind
-        return {"kind": "sources", "scenes": {source: place} | of_headers}
+        named = {"collection": of_headers.pop("collection_name")} if "collection_name" in of_headers else {}
+        return {"kind": "sources", "scenes": {source: place} | of_headers} | named
     if kind in ("stac", "cmr"):
         return {"kind": kind, "scenes": place, "search": search}
     return {"kind": "items_file" if kind == "items" else kind, "scenes": place}
