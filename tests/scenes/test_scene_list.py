@@ -232,6 +232,7 @@ def test_each_part_of_the_search_decides(
         ({"most": 0}, "sources.catalog.most"),
         ({"api": "https://x"}, "sources.catalog.api: there is no such field"),
         ({"file": "nosuch/catalog.parquet"}, "sources.catalog.file: there is no catalog at"),
+        ({"file": "nosuch/für uns.parquet"}, "/nosuch/für uns.parquet; make one with pixel-gather catalog"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], said: str, catalog: str) -> None:

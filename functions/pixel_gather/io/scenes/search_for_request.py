@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import SearchCost
 from pixel_gather.core.request.href_policy import HrefPolicy, checked_href
 from pixel_gather.core.request.sources import CatalogSources, StacSources
@@ -76,7 +77,7 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
             href = checked_href(asked.file, "file", policy=self.policy)
             store, key = opened_folder(href, self.objects.settings_of(href))
             try:
-                found = run(catalog_scenes(wanted, store, key, place=href, take=take))
+                found = run(catalog_scenes(wanted, store, key, place=shown_href(href), take=take))
             except MissingCatalogError as error:  # no other try helps
                 raise RequestError(str(error), field="file") from error
             cost.n_gets = found.n_gets
