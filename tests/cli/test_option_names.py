@@ -82,6 +82,8 @@ _WRONG = {
     "plan --sources list.txt --point 0,0 --size 9000,9000": "--size: the window of 9,000 x 9,000 pixels",
     "plan --sources list.txt --pixels 0,0,9000,9000 --times-source 2": "--times-source: the window of 9,000",
     "plan large.json": "window: the window of 9,000 x 9,000 pixels",
+    "drill list.txt --pixel 1,2 --json --nodata gap": "--nodata: JSON says so itself, by is_nodata and",
+    "drill list.txt --pixel 1,2 --json --out-of-bounds -1": "--out-of-bounds: JSON says so itself",
     "drill list.txt --point 500,46": "--point: the longitude is 500",
     "rank list.txt --by b1 --max-seconds 1e-9": "--max-seconds: 1 scene would take",
     "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
