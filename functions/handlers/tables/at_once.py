@@ -1,9 +1,10 @@
 """Small tables that are answered at once: a series at one place, and one pixel of every file."""
 
 import asyncio
+import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Final
 
@@ -27,9 +28,12 @@ MOST_AT_ONCE: Final = 2_000
 LONGEST_S: Final = 20.0
 """What takes longer becomes a table job."""
 
+MOST_ANSWER_NBYTES: Final = 5_000_000
+"""Largest size of an answer's rows. Lambda answers at most 6 MB."""
+
 
 class LargerError(Exception):
-    """There are too many images to be read at once."""
+    """There are too many images to be read at once, or too many values for one answer."""
 
 
 async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
@@ -40,7 +44,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
     Raises:
         RequestError: The request is wrong.
         BudgetError: The month's budget is spent.
-        LargerError: It takes too long, or there are too many images.
+        LargerError: It takes too long, or there are too many images or values.
     """
     began = time.monotonic()
     asked = admit_table(given, deployment.settings)
@@ -61,6 +65,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
     found = PlaceSeries.of(images, columns)
     for row in found.rows:
         row["time"] = None if row["time"] is None else json_time(row["time"])
+    _check_size(found.rows)
     requests = sum(record.n_requests for record, _ in images)
     seconds = time.monotonic() - began
     return {
@@ -89,7 +94,7 @@ async def drill_at_once(
     Raises:
         RequestError: The request is wrong.
         BudgetError: The month's budget is spent.
-        LargerError: It takes too long, or there are too many files.
+        LargerError: It takes too long, or there are too many files or values.
     """
     request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)
     await deployment.check_not_halted()
@@ -116,7 +121,14 @@ async def drill_at_once(
             notes = list(table.notes)
     except TimeoutError as error:
         raise LargerError from error
-    return {"rows": [_describe_pixel(each) for each in found], "notes": notes}
+    rows = [_describe_pixel(each) for each in found]
+    _check_size(rows)
+    return {"rows": rows, "notes": notes}
+
+
+def _check_size(rows: Sequence[Mapping[str, Any]]) -> None:
+    if len(json.dumps(rows)) > MOST_ANSWER_NBYTES:
+        raise LargerError
 
 
 def _describe_pixel(pixel: DrilledPixel) -> dict[str, Any]:

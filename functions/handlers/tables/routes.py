@@ -14,7 +14,7 @@ _IMAGES: Final = {
 }
 _AT_ONCE: Final = {
     200: Answer("The values, or the complete table that has them.", "Series | TableStatus"),
-    202: Answer("Over 2,000 images or 20 s: a table job has started, or is running.", "TableStarted"),
+    202: Answer("Over 2,000 images, 20 s or 5 MB: a table job has started, or is running.", "TableStarted"),
 }
 
 ROUTES: Final = (

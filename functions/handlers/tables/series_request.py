@@ -114,7 +114,9 @@ class DrillQuery(Struct, frozen=True, kw_only=True):
             RequestError: A table has no pixel of the same column and row.
         """
         if self.rule.point is None:
-            raise RequestError("there are too many files to be read at once: give point", field="pixel")
+            raise RequestError(
+                "there are too many files or bands for one answer: give point, or fewer bands", field="pixel"
+            )
         by = None if self.bands is None else [f"b{number}" for number in self.bands]
         body = {"point": list(self.rule.point), "sources": self.list, "raw": True}
         return table_of_series(body if by is None else body | {"by": by})

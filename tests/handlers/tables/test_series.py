@@ -84,7 +84,7 @@ def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
 def test_a_long_series_is_a_table_job(
     service: Service, lonlat: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it takes too long. The table has the same values."""
+    """Also if it takes too long, or has too many values. The table has the same ones."""
     body = {"point": list(lonlat), "sources": LIST}
     _, short = service.do("POST", "/series", body)
     monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N - 1)
@@ -93,10 +93,13 @@ def test_a_long_series_is_a_table_job(
     monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N)
     monkeypatch.setattr("handlers.tables.at_once.LONGEST_S", 1e-4)
     late_code, late = service.do("POST", "/series", body)
+    monkeypatch.setattr("handlers.tables.at_once.LONGEST_S", 20.0)
+    monkeypatch.setattr("handlers.tables.at_once.MOST_ANSWER_NBYTES", 100 * N)
+    large_code, large = service.do("POST", "/series", body)
 
-    assert (code, late_code) == (202, 200)
+    assert (code, late_code, large_code) == (202, 200, 200)
     check_document("TableStarted", line)
-    assert late["id"] == line["id"]
+    assert late["id"] == large["id"] == line["id"]
     assert service.table(shown)["b1"].to_pylist() == [row["b1"] for row in short["rows"]]
 
 
@@ -209,6 +212,9 @@ def test_one_pixel_of_every_file(
     monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N - 1)
     many_code, many = service.do("GET", "/drill", point=f"{lonlat[0]},{lonlat[1]}", list=LIST, bands="1")
     no_code, no_place = service.do("GET", "/drill", pixel="200,100", list=LIST)
+    monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N)
+    monkeypatch.setattr("handlers.tables.at_once.MOST_ANSWER_NBYTES", 100 * N)
+    _, large = service.do("GET", "/drill", point=f"{lonlat[0]},{lonlat[1]}", list=LIST, bands="1")
 
     assert code == 200, found
     check_document("Drilled", found)
@@ -216,6 +222,7 @@ def test_one_pixel_of_every_file(
     assert [tuple(row["values"]) for row in found["rows"]] == [each.values for each in here]
     assert at_place == found
     assert (many_code, many["id"].partition("-")[0]) == (202, "points")
+    assert large["id"] == many["id"]
     assert json.loads(service.machine.found[many["id"]]["input"])["raw"] is True
     assert (no_code, no_place["field"]) == (422, "pixel")
 
