@@ -1,9 +1,14 @@
 """What a store's error is called where a place is named."""
 
+import obstore
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
 
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.core.model.status import Status
+from pixel_gather.io.store.object_store import open_store
+from pixel_gather.io.store.store_error_status import classify_store_error, is_of_the_store, said_of_place
+from pixel_gather.io.store.store_settings import StoreSettings
+from support.local_server import Answer, serving
 
 
 @pytest.mark.parametrize(
@@ -25,3 +30,32 @@ from pixel_gather.io.store.store_error_status import said_of_place
 def test_an_error_of_a_place_is_said_in_plain_words(error: Exception, said: str) -> None:
     """The store's own words are long, and name methods of a library."""
     assert said_of_place(error).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "is_of_all"),
+    [
+        ("InvalidObjectState", "it is archived, as in S3 Glacier", False),
+        ("RequestTimeTooSkewed", "the clock of this machine is wrong", True),
+        ("AccessDenied", "the store refused access (403)", False),
+    ],
+)
+def test_refusals_of_s3_are_told_apart(
+    code: str,
+    said: str,
+    is_of_all: bool,  # noqa: FBT001 # a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of them are 403. What is wrong with one object is not wrong with the others."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    answer = Answer(status=403, body=f"<Error><Code>{code}</Code></Error>".encode())
+    with serving(lambda _: answer) as server:
+        store = open_store("s3://bucket", StoreSettings(endpoint=server.root))
+        with pytest.raises(PermissionDeniedError) as refused:
+            obstore.get(store, "key")
+
+    status, reason, tries = classify_store_error(refused.value)
+    assert (status, tries) == (Status.DENIED, 0)
+    assert reason.startswith(said)
+    assert is_of_the_store(refused.value) == is_of_all

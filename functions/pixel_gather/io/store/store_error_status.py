@@ -60,6 +60,10 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
         (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
     ),
+    (
+        ("<Code>RequestTimeTooSkewed<",),
+        (Status.DENIED, "the clock of this machine is wrong, and AWS refuses its signatures: set it", 0),
+    ),
     *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD, SETTINGS_FILE)),
     ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
     (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
@@ -68,6 +72,12 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
     ),
     (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
+)
+_OF_THE_OBJECT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    (
+        ("<Code>InvalidObjectState<",),
+        (Status.DENIED, "it is archived, as in S3 Glacier, and cannot be read until it is restored", 0),
+    ),
 )
 _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (FileNotFoundError, (Status.MISSING, "no such object", 0)),
@@ -114,7 +124,7 @@ def classify_store_error(error: Exception) -> tuple[Status, str, int]:
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
     text = str(error)
-    for marks, verdict in _OF_THE_STORE:
+    for marks, verdict in (*_OF_THE_STORE, *_OF_THE_OBJECT):
         if any(mark in text for mark in marks):
             return verdict
     for kinds, verdict in _BY_CLASS:
