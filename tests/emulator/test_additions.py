@@ -58,6 +58,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("Invalid path", stepfunctions),
         ("TooManyRequestsException", stepfunctions._call_lambda),
         ("MemorySize", lambda_runtime.ProvidedWorker),
+        ("ResponseSizeTooLarge", lambda_runtime),
         ("mapRunArn", iam_actions.extract_resource_arn),
         ("groupName", iam_actions.extract_resource_arn),
         ("ListBucket", iam_actions.s3_additional_checks),
@@ -197,6 +198,20 @@ def test_retrier_gives_up_as_often_as_ministack_does() -> None:
 
     assert tasks.find_matching_retrier([retrier], "a", {0: 1}) == (None, -1)
     assert tasks.find_matching_retrier([retrier], "b", {}) == (None, -1)
+
+
+@pytest.mark.parametrize(("n", "status"), [(6_291_554, "ok"), (6_291_555, "error")])
+def test_answer_of_more_than_lambda_takes_is_an_error(
+    n: int, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two bytes of it are the quotes of a text."""
+    monkeypatch.setattr(workers, "_invoke", lambda _: {"status": "ok", "result": "x" * n, "log": "said"})
+
+    found = workers.invoke(None)
+
+    assert (found["status"], found["log"]) == (status, "said")
+    if status == "error":
+        assert found["error_payload"]["errorType"] == "Function.ResponseSizeTooLarge"
 
 
 def test_all_matches_all_but_what_cannot_be_caught() -> None:

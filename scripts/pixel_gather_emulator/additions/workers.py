@@ -7,6 +7,7 @@ answers of the Runtime API are sent at once              40 ms late (Nagle's alg
 every worker has processors of its own                   all start at once on this machine, and many time out
 a worker that does not start fails one call              it ends the other workers of its function, which work
 a call's log has all lines that it wrote                 what comes late is in the log of a later call or none
+an answer of over 6 MB is an error                       no limit
 
 Still different: only `max_workers` workers of a function run at one time. Other calls wait for a free one.
 So a function that calls itself may wait for ever. As many workers start at one time as there are cores. A
@@ -18,6 +19,7 @@ workers share one /tmp without a limit. The runtime is this machine's Python.
 # ruff: noqa: SLF001 # an addition reaches into ministack
 
 import contextlib
+import json
 import os
 import queue
 import select
@@ -35,6 +37,7 @@ from ministack.services import lambda_svc
 from pixel_gather_emulator.additions.task_clock import uncounted
 
 _LONGEST_START_S: Final = 120.0
+_LARGEST_ANSWER_NBYTES: Final = 6_291_556
 _POLL_S: Final = 0.1
 _MOMENT_S: Final = 0.001
 _PROC: Final = Path("/proc")
@@ -102,16 +105,25 @@ def spawn(worker: Any, *arguments: Any, **options: Any) -> None:
 
 
 def invoke(worker: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
-    """Serve one call. If the worker does not start, only this call fails.
+    """Serve one call. If the worker does not start, or answers too much, only this call fails.
 
     ministack ends all workers of the function where it sees an exception.
     """
     try:
-        return _invoke(worker, *arguments, **options)
+        answer = _invoke(worker, *arguments, **options)
     except Exception as failure:  # noqa: BLE001 # as ministack does
-        kind = getattr(failure, "error_type", "") or "Runtime.Unknown"
-        said = {"errorMessage": str(failure), "errorType": kind}
-        return {"status": "error", "error": str(failure), "error_payload": said, "log": ""}
+        return _failed(str(failure), getattr(failure, "error_type", "") or "Runtime.Unknown", log="")
+    if len(json.dumps(answer.get("result"))) > _LARGEST_ANSWER_NBYTES:
+        said = (
+            f"Response payload size exceeded maximum allowed payload size ({_LARGEST_ANSWER_NBYTES} bytes)."
+        )
+        return _failed(said, "Function.ResponseSizeTooLarge", log=answer["log"])
+    return answer
+
+
+def _failed(said: str, kind: str, *, log: str) -> dict[str, Any]:
+    payload = {"errorMessage": said, "errorType": kind}
+    return {"status": "error", "error": said, "error_payload": payload, "log": log}
 
 
 def build_handler_class(worker: Any, *arguments: Any) -> Any:
