@@ -174,8 +174,10 @@ def test_area_meets_a_footprint(case: Meeting) -> None:
 def test_a_ring_that_steps_over_the_antimeridian_is_one_piece() -> None:
     """Some providers write the ring of a crossing footprint as if the Earth were flat."""
     stepped = shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])
+    wide = shapely.Polygon([(0, 0), (180, 0), (-170, 0), (-170, 10), (180, 10), (0, 10)])
 
     assert unwrapped_shape(stepped).bounds == (179, 0, 181, 1)
+    assert unwrapped_shape(wide).bounds == (0, 0, 190, 10)  # steps of half a turn cross nothing
 
 
 AROUND = [(-130, 80), (-50, 82), (40, 81), (150, 79), (-170, 80)]

@@ -328,7 +328,8 @@ def _cap(part: "BaseGeometry") -> "BaseGeometry | None":
     if not isinstance(part, shapely.Polygon):
         return None
     x, y = shapely.get_coordinates(part.exterior).T
-    steps = (np.diff(x) + 180) % 360 - 180
+    steps = np.diff(x)
+    steps -= 360 * np.sign(steps) * np.ceil((np.abs(steps) - 180) / 360)
     turn = 360 * np.rint(steps.sum() / 360)
     if not abs(turn) > 0:  # nor NaN
         return None
