@@ -88,6 +88,7 @@ class Schedules(Construct):
                 ),
             )
             made.add_dependency(group)
+            made.node.add_dependency(self.role)  # and on its rights: a rate ticks as soon as it is made
 
     def _call_hourly(self, watch: GatherFunction) -> None:
         """Let EventBridge call the function that looks at the schedules, which may see them."""

@@ -85,6 +85,17 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
     assert stack.show(outputs["TickFunctionArn"]["Value"]) == "<tick>"
 
 
+def test_schedules_are_made_once_their_role_may_call_the_function() -> None:
+    """A rate ticks as soon as it is made."""
+    stack = synthesized(**WITH_ONE)
+    (schedule,) = stack.of("AWS::Scheduler::Schedule").values()
+    policies = [name for name in schedule["DependsOn"] if name in stack.of("AWS::IAM::Policy")]
+
+    (policy,) = (stack.of("AWS::IAM::Policy")[name]["Properties"] for name in policies)
+    rights = {each["Action"] for each in policy["PolicyDocument"]["Statement"]}
+    assert rights == {"lambda:InvokeFunction", "sqs:SendMessage"}
+
+
 @pytest.mark.parametrize(
     ("schedules", "message"),
     [
