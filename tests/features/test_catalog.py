@@ -200,6 +200,21 @@ def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
     assert "bbox: west is 179 and east is 181.5" in named
 
 
+def test_items_that_share_an_id_are_told(tmp_path: Path) -> None:
+    """The later one stays. Items of other collections, and of the catalog that was there, are no repeats."""
+    place = tmp_path / "catalog.parquet"
+    items = [item("a", n=1), item("b"), item("a", n=2), item("a", collection="other"), item("a", n=3)]
+
+    made = make_catalog(items, to=place)
+    added = make_catalog([item("b"), item("c")], to=place, add=True)
+
+    assert made.notes == ("2 items left out for a later one with the same collection and id",)
+    assert (made.n_scenes, made.n_new) == (3, 3)
+    assert (added.n_scenes, added.n_new, added.notes) == (4, 2, ())
+    found = search(catalog=place, ids=["a"], duplicates="all").items
+    assert sorted(str(each["properties"].get("n")) for each in found) == ["3", "None"]
+
+
 def test_items_of_pystac_are_taken_as_they_are(tmp_path: Path) -> None:
     """A relative address starts from the item. pystac would ask the server of the item's catalog for it."""
     given = Item(item("a", assets={"red": {"href": "./red.tif"}}))

@@ -84,8 +84,8 @@ class MadeCatalog(Struct, frozen=True, kw_only=True):
 
     n_removed: int = 0
     notes: tuple[str, ...] = ()
-    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, and on a
-    catalog that was replaced."""
+    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, on items
+    that share an id, and on a catalog that was replaced."""
 
 
 @dataclass(slots=True)
@@ -290,11 +290,14 @@ def _made(
             written = _add_items(spooled, tally, store, key, place=place, origins=origins)
         else:
             written, n_kept = _refresh_catalog(spooled, tally, store, key, place=place, origins=origins)
+        if written.n_replaced:
+            repeated = counted(written.n_replaced, "item")
+            tally.notes.append(f"{repeated} left out for a later one with the same collection and id")
         _write_parquet(spooled, store, key, place=place, etag=written.etag)
     return MadeCatalog(
         place=show_place(check_place(place)),
         n_scenes=written.n_scenes,
-        n_new=n_new,
+        n_new=n_new - written.n_replaced,
         n_left_out=tally.skipped.n,
         left_out=tuple(tally.skipped.first),
         notes=tuple(tally.notes),

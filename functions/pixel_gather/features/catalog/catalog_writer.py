@@ -44,7 +44,7 @@ class WrittenCatalog(Struct, frozen=True, kw_only=True):
 
     n_scenes: int
     n_replaced: int
-    """Items that a later one with the same collection and id has replaced."""
+    """New items that a later one with the same collection and id has replaced."""
 
     nbytes: int
     """Size of columns and items."""

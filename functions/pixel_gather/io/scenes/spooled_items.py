@@ -40,7 +40,7 @@ class SpooledItems:
 
     def __init__(self) -> None:
         self.n_replaced = 0
-        """Items that a later one with the same collection and id has replaced."""
+        """New items that a later one with the same collection and id has replaced."""
 
         self.collections: dict[str, int] = {}
         self.asset_keys: dict[str, None] = {}
@@ -123,7 +123,7 @@ class SpooledItems:
         columns = self._all_columns()
         n_new = self.n_items if self._new is None else self._new.n
         stays = _last_of_each(columns["hash"], n_new)
-        self.n_replaced = len(columns["hash"]) - len(stays)
+        self.n_replaced = n_new - int(np.count_nonzero(stays < n_new))
         columns = {name: values[stays] for name, values in columns.items()}
         order = order_by_place(columns)
         return {name: values[order] for name, values in columns.items()}, stays[order]
