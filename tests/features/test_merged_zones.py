@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pixel_gather import verify_table, zones
 from pixel_gather.core.errors import RequestError, StoreError
+from pixel_gather.tables import merge_zone_lines
 from pixel_gather.tables.acquisitions import group_images
 from pixel_gather.tables.part_folder import ImageRecord
 from pixel_gather.tables.table_receipt import side_path
@@ -209,6 +210,31 @@ def test_only_images_of_one_acquisition_are_merged(
 
     assert ("images" in found[0]) == merge
     assert any(row.get("images", 1) > 1 for row in found) == bool(n_merged)
+
+
+@pytest.mark.parametrize("most", [0, 40])
+def test_few_pieces_in_memory_make_the_same_lines(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Features with many pieces are then merged in parts, in the end each by itself."""
+    features = small() + [each | {"n": each["n"] + 5} for each in small()]
+    expected = made(tmp_path / "t.parquet", listed(folder, *_TILES), features=features)
+    monkeypatch.setattr(merge_zone_lines, "_MOST_TOGETHER", most)
+
+    assert made(tmp_path / "u.parquet", listed(folder, *_TILES), features=features) == expected
+    assert {row["images"] for row in expected} == {1, 2, 4}
+
+
+def test_the_valid_share_of_merged_lines_is_of_the_whole_zone(folder: Path, tmp_path: Path) -> None:
+    """Also where it lies beyond all tiles."""
+    over = small()[4]
+    shape = shapely.from_wkb(over["wkb"])
+    image = shapely.box(_LEFT, _TOP - 10 * _SIDE, _LEFT + 10 * _SIDE, _TOP)
+
+    (line,) = made(tmp_path / "t.parquet", listed(folder, *_TILES), features=[over])
+
+    assert line["valid"] == pytest.approx(shape.intersection(image).area / shape.area, rel=1e-6)
+    assert line["valid"] < 0.9
 
 
 def test_tiles_that_count_longitudes_otherwise_share_their_pixels(tmp_path: Path) -> None:
