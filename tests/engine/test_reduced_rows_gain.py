@@ -116,6 +116,21 @@ def test_groups_of_scenes_that_have_times_are_known_again() -> None:
     assert grown.append(timed(0, 1)) is None
 
 
+@pytest.mark.parametrize(("max_task_nbytes", "n_strips"), [(2**20, 1), (600, 2)])
+def test_rows_in_strips_are_not_reduced_anew(max_task_nbytes: int, n_strips: int) -> None:
+    """Each strip would decide by itself whether it gains the source that has come back."""
+    layout = {"chunk": [1, 3, 8], "shard_rows": 1}
+    request = {"reduce": {"by": GROUP.name, "statistic": "mean"}, "output": {"layout": layout}}
+    images = {href: each for href, each in IMAGES.items() if href[-1] != "1"}
+    grown = GrownPlace(images=images, request=request, max_task_nbytes=max_task_nbytes)
+    grown.gather(scenes(0, 1, 2, 3))
+    images["s3://b/1"] = IMAGES["s3://b/1"]
+    failed = asyncio.run(read_failed(grown))
+
+    assert failed.template.n_strips == n_strips
+    assert sorted(failed.rows) == ([0] if n_strips == 1 else [])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("fate", ["gone", "replaced"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), LAYOUTS)
