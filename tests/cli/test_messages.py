@@ -263,6 +263,17 @@ def test_failed_rows_that_are_kept_explain_the_exit_code(
     assert capsys.readouterr().err == said
 
 
+def test_what_the_page_cannot_show_is_opened_in_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A browser has no zfp."""
+    asked = ("run", "--prefix", FOLDER, "--glob", "*2000*1972*", "--tile", "0,0", "--to", tmp_path / "a.zarr")
+
+    assert run(*asked, "--codec", "zfp", "--zfp-tolerance", "0.1", "--no-report") == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("next "))
+    assert line.removeprefix("next").strip().startswith("pixel_gather.open_cube opens it in Python")
+
+
 def test_the_next_command_can_be_pasted_into_a_shell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

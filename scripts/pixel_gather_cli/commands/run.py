@@ -11,6 +11,7 @@ from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import shown_href
+from pixel_gather.core.request.request import GatherRequest
 from pixel_gather.core.results.run_table import LABEL_WIDTH, shorten_in_middle
 from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered, what_was_added
@@ -64,7 +65,7 @@ def run_command(
         def say(complete: Gathered) -> None:
             stack.close()
             if not as_json:
-                click.echo(_as_text(complete) if verbose else _in_short(complete))
+                click.echo(_as_text(complete) if verbose else _in_short(complete, request))
             if not complete.was_complete and request.output.report:
                 stack.enter_context(open_progress("drawing the report", quiet=quiet))
 
@@ -117,7 +118,7 @@ def _as_text(gathered: Gathered) -> str:
     return cube if is_earlier else f"{gathered.report.to_text()}\n{cube}"
 
 
-def _in_short(gathered: Gathered) -> str:
+def _in_short(gathered: Gathered, request: GatherRequest) -> str:
     """Return what most users want to know, and what went wrong, in few lines."""
     report = gathered.report
     if gathered.n_appended == 0 and not gathered.n_retried:  # the report is the one of an earlier gather
@@ -140,13 +141,15 @@ def _in_short(gathered: Gathered) -> str:
         *in_few_lines(failures, most=_MOST_CAUSES),
         *in_few_lines(warnings, most=3),
         ("cube", _end_of(gathered)),
-        ("next", _next(gathered)),
+        ("next", _next(gathered, request)),
     ]
     return "\n".join(_line(*each) for each in lines)
 
 
-def _next(gathered: Gathered) -> str:
-    if gathered.report.images_per_chip is not None:
+def _next(gathered: Gathered, request: GatherRequest) -> str:
+    report = gathered.report
+    is_unreadable = request.output.codec == "zfp" or any("complex" in dtype for dtype in report.dtypes)
+    if is_unreadable or report.images_per_chip is not None:  # the page shows none of these
         return "pixel_gather.open_cube opens it in Python; --verbose prints all figures"
     return f"pixel-gather view {quote(gathered.place)} shows it; --verbose prints all figures"
 
