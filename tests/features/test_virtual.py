@@ -38,6 +38,7 @@ from pixel_gather import (
     replay,
     rows_where,
     verify,
+    view,
 )
 from pixel_gather.core.results import row_coordinates
 from pixel_gather.io.cube.zarr_metadata import is_group_as_written
@@ -457,6 +458,8 @@ def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
         rows_where(tmp_path / "virtual", "status == 0")
     with pytest.raises(RequestError, match=r"^cube: joined cubes .* open them by open_joined"):
         open_virtual(tmp_path / "joined")
+    with pytest.raises(RequestError, match=r"^group: it is for joined cubes, and this is one cube"):
+        view(tmp_path / "virtual", group="a", open_browser=False)
 
 
 @pytest.mark.long

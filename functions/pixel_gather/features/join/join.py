@@ -32,6 +32,7 @@ from pixel_gather.features.join.joined_group import (
 from pixel_gather.features.join.joined_rows import joined_columns, make_presence
 from pixel_gather.features.join.read_members import MemberReader, changed_rows
 from pixel_gather.features.join.references import innermost_folders
+from pixel_gather.in_process.joined_places import refuse_choice
 from pixel_gather.in_process.places import (
     check_new_place,
     check_place,
@@ -285,6 +286,7 @@ def joined_files(
     store = open_repository(place, stores).at(None)
     root = zarr.open_group(store, mode="r", use_consolidated=False)
     if "groups" not in root.attrs:
+        refuse_choice(group, None)
         measurements = tuple(gather_of(root.attrs)["report"]["measurements"])
         store.refuse(changed_rows(root, measurements))
         return JoinedFiles(store, root, measurements)
