@@ -83,7 +83,7 @@ def export(
         check_extra("export", f"{path.suffix} files", packages=packages)
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be written: there is no folder {path.parent}")
-    refuse_within_cube(path.absolute(), field="to", instead="choose a place outside of it")
+    refuse_within_cube(path.resolve(), field="to", instead="choose a place outside of it")
     store, place = open_existing(cube, stores)
     refuse_joined(
         store,
