@@ -47,9 +47,9 @@ class Resolver(APIGatewayRestResolver):
 
     @property
     def given(self) -> dict[str, str]:
-        """The query parameters of the present request, by name, without empty ones."""
+        """The query parameters of the present request, by name, without empty ones and a signature's."""
         given = self.current_event.query_string_parameters or {}
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in given.items() if value and not name.startswith(_SIGNED)}
 
     def serve[**P, T](self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """Let a function answer the route of this name, if the query has no parameter that the route lacks.
@@ -62,8 +62,7 @@ class Resolver(APIGatewayRestResolver):
         def serve(answer: Callable[P, T]) -> Callable[P, T]:
             @wraps(answer)
             def checked(*args: P.args, **named: P.kwargs) -> T:
-                named_ones = [each for each in self.given if not each.startswith(_SIGNED)]
-                check_names(named_ones, route.query, what="parameter")
+                check_names(self.given, route.query, what="parameter")
                 return answer(*args, **named)
 
             add(checked)

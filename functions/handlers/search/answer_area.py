@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
 
 from aws_lambda_powertools.event_handler import Response
 
 from handlers.api.resolver import Resolver, answer_json
 from handlers.search.open_catalog import OpenCatalog
-from handlers.search.scene_answers import scene_summary
+from handlers.search.scene_answers import query_text, scene_summary
 from handlers.search.search_parameters import (
     MOST_EXPANDED,
     MOST_SCENES,
@@ -48,7 +47,7 @@ def add_area(app: Resolver, catalog: OpenCatalog) -> None:
         found = catalog.search(query, most=most, take=hrefs, expand=expand)
         headers = {_NOT_LISTED: str(n_unlisted)} if expand else {}
         if found.next is not None:
-            following = urlencode({**asked, "token": found.next.to_token()})
+            following = query_text({**asked, "token": found.next.to_token()})
             headers["Link"] = f'<{app.address}/area?{following}>; rel="next"'
         links = [href for scene in found.parts for href in scene]
         return answer_json(links, etag=found.etag, headers=headers)

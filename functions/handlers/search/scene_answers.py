@@ -43,6 +43,11 @@ _LARGEST_REPEATED_NBYTES: Final = 100_000
 """A larger body is not repeated in the link to the next page; the caller merges the token into its own."""
 
 
+def query_text(asked: Mapping[str, Any]) -> str:
+    """Return parameters as a query that can be signed as it is: AWS takes no ``+`` for a space."""
+    return urlencode(asked, quote_via=quote)
+
+
 def landing_page(root: str, *, collections: Iterable[str]) -> "StacCatalog":
     """Return the catalog's first document."""
     children = [_link("child", f"{root}/collections/{quote(name, safe='')}", JSON) for name in collections]
@@ -131,7 +136,7 @@ def item_page(
     the link to it.
     """
     documents = list(items)
-    parameters = f"?{urlencode(asked)}" if method == "GET" and asked else ""
+    parameters = f"?{query_text(asked)}" if method == "GET" and asked else ""
     links = [_link("root", f"{root}/", JSON), _link("self", f"{root}{path}{parameters}", GEOJSON)]
     if after is not None:
         links.append(_next_link(f"{root}{path}", method, asked, after.to_token()))
@@ -178,7 +183,7 @@ def _wrap_box(box: tuple[float, float, float, float]) -> list[float]:
 
 def _next_link(href: str, method: str, asked: Mapping[str, Any], token: str) -> "StacLink":
     if method == "GET":
-        address = f"{href}?{urlencode({**asked, 'token': token})}"
+        address = f"{href}?{query_text({**asked, 'token': token})}"
         return {**_link("next", address, GEOJSON), "method": "GET"}
     link: StacLink = {**_link("next", href, GEOJSON), "method": "POST"}
     if answer_nbytes(asked) > _LARGEST_REPEATED_NBYTES:

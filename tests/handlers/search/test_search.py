@@ -456,6 +456,21 @@ def test_pages_of_links_and_scenes_follow_one_another(
     assert sorted(hrefs) == expected
 
 
+def test_links_can_be_signed(function: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SigV4 wants spaces as %20. A signature of this request is none of the next one."""
+    monkeypatch.setattr(answer_area, "MOST_SCENES", 1)
+    write(tmp_path, *(item(f"s{n}", time=f"2024-06-0{n}T00:00:00Z") for n in (1, 2, 3)))
+    asked = "ids=s1%2C%20s2%2C%20s3&X-Amz-Signature=ab12"
+
+    page = body_of(ask(function, f"/search?limit=1&{asked}"))
+    answer = ask(function, f"/area?lat=46.5&lng=11.5&{asked}")
+
+    hrefs = [link["href"] for link in page["links"] if link["rel"] in ("self", "next")]
+    for href in (*hrefs, header_of(answer, "Link") or ""):
+        assert "ids=s1%2C%20s2%2C%20s3" in href
+        assert "Signature" not in href
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("filler", ["a", '"', "\\", "é", "\U0001f30d"])
 @pytest.mark.parametrize("path", ["/search?limit=10000", "/scenes?limit=10000", "/area?lat=46.5&lng=11.5"])
