@@ -1163,7 +1163,7 @@ FAILURES = [
     Failure(
         "late",
         "Sandbox.Timedout",
-        json.dumps({"errorMessage": "Task timed out after 900.00 seconds"}),
+        json.dumps({"errorMessage": "2026-11-30T03:04:03.403Z 9a403b07 Task timed out after 900.00 seconds"}),
         "Task timed out after 900.00 seconds",
         "too slowly",
     ),
@@ -1172,6 +1172,13 @@ FAILURES = [
         "StoreError",
         json.dumps({"errorMessage": "s3://a/b: AccessDenied", "stackTrace": ["File secret.py"]}),
         "s3://a/b: AccessDenied",
+        "a right is missing",
+    ),
+    Failure(
+        "refused",
+        "StoreError",
+        json.dumps({"errorMessage": "a could not be written: the store refused access (403)"}),
+        "refused access",
         "a right is missing",
     ),
     Failure("busy", "Lambda.TooManyRequestsException", "Rate Exceeded", "Rate Exceeded", "redrive later"),

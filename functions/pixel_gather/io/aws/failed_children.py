@@ -43,7 +43,8 @@ _ADVICE: Final = {
     "Lambda.SdkClientException": _BUSY,
     "Lambda.ClientExecutionTimeoutException": _BUSY,
 }
-_SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not authorized", "403")
+_SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not authorized", "(403)")
+"""In lower case. A number alone may stand in the id of a request, which Lambda puts into its causes."""
 
 
 def describe_failures(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
