@@ -2,7 +2,7 @@
 
 import obstore
 import pytest
-from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError, GenericError, PermissionDeniedError, UnauthenticatedError
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.store.object_store import open_store
@@ -33,29 +33,33 @@ def test_an_error_of_a_place_is_said_in_plain_words(error: Exception, said: str)
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "is_of_all"),
+    ("code", "status", "said", "is_of_all"),
     [
-        ("InvalidObjectState", "it is archived, as in S3 Glacier", False),
-        ("RequestTimeTooSkewed", "the clock of this machine is wrong", True),
-        ("AccessDenied", "the store refused access (403)", False),
+        ("InvalidObjectState", 403, "it is archived, as in S3 Glacier", False),
+        ("RequestTimeTooSkewed", 403, "the clock of this machine is wrong", True),
+        ("AccessDenied", 403, "the store refused access (403)", False),
+        ("PermanentRedirect", 301, "the bucket lies in another Region", True),
+        ("AuthorizationHeaderMalformed", 400, "the bucket lies in another Region", True),
+        ("IllegalLocationConstraintException", 400, "the bucket lies in another Region", True),
     ],
 )
 def test_refusals_of_s3_are_told_apart(
     code: str,
+    status: int,
     said: str,
     is_of_all: bool,  # noqa: FBT001 # a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All of them are 403. What is wrong with one object is not wrong with the others."""
+    """By their codes. What is wrong with one object is not wrong with the others."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    answer = Answer(status=403, body=f"<Error><Code>{code}</Code></Error>".encode())
+    answer = Answer(status=status, body=f"<Error><Code>{code}</Code></Error>".encode())
     with serving(lambda _: answer) as server:
         store = open_store("s3://bucket", StoreSettings(endpoint=server.root))
-        with pytest.raises(PermissionDeniedError) as refused:
+        with pytest.raises(BaseError) as refused:
             obstore.get(store, "key")
 
-    status, reason, tries = classify_store_error(refused.value)
-    assert (status, tries) == (Status.DENIED, 0)
+    found, reason, tries = classify_store_error(refused.value)
+    assert (found, tries) == (Status.DENIED, 0)
     assert reason.startswith(said)
     assert is_of_the_store(refused.value) == is_of_all

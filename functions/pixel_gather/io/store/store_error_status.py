@@ -68,7 +68,12 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
     (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
     (
-        ("<Code>PermanentRedirect<", "<Code>AuthorizationHeaderMalformed<", "without LOCATION"),
+        (
+            "<Code>PermanentRedirect<",
+            "<Code>AuthorizationHeaderMalformed<",
+            "<Code>IllegalLocationConstraintException<",  # where its Region has to be opted in to
+            "without LOCATION",
+        ),
         (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
     ),
     (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
