@@ -774,9 +774,10 @@ def test_list_refuses_what_it_cannot_answer(options: dict[str, Any], field_: str
     assert refused.value.field == field_
 
 
-def test_list_refuses_a_token_that_is_none() -> None:
-    """An invalid token is a RequestError."""
-    machine = FakeStepFunctions(refusals={"ListExecutions": refusal("InvalidToken")})
+@pytest.mark.parametrize("code", ["InvalidToken", "ValidationException"])
+def test_list_refuses_a_token_that_is_none(code: str) -> None:
+    """An invalid token is a RequestError, also one that is too long."""
+    machine = FakeStepFunctions(refusals={"ListExecutions": refusal(code)})
 
     with pytest.raises(RequestError, match="token"):
         gathers(machine).list_(limit=1, token="x")  # noqa: S106 # of a page

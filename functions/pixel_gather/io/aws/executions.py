@@ -60,6 +60,9 @@ _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """S3 answers 403 for a missing key if the caller may not list the bucket."""
 
 
+_NO_TOKEN: Final = frozenset({"InvalidToken", "ValidationException"})
+"""Step Functions answers the latter to a token of over 1,024 letters."""
+
 _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Errors of a PUT under the condition that nothing is there."""
 
@@ -219,7 +222,7 @@ class Executions(Struct, frozen=True):
             try:
                 page = self.stepfunctions.list_executions(stateMachineArn=self.state_machine_arn, **options)
             except ClientError as error:
-                if code_of(error) == "InvalidToken":
+                if code_of(error) in _NO_TOKEN and token is not None:
                     raise RequestError(
                         "it is no token of this list, or too old: start again without one", field="token"
                     ) from error
