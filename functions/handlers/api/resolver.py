@@ -165,15 +165,14 @@ def limit_workers(
     return executions.limit(id_, workers)
 
 
-def list_page(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
+def list_page(executions: "Executions", app: Resolver) -> dict[str, Any]:
     """Return the page of gathers or tables that the query names by limit, token and state.
 
     Raises:
         RequestError: One of them is wrong.
     """
-    query = app.current_event.get_query_string_value
     limit = read_count(app, "limit", default=_DEFAULT_LIMIT)
-    return executions.list_(limit=limit, token=query("token"), state=query("state"))
+    return executions.list_(limit=limit, token=app.given.get("token"), state=app.given.get("state"))
 
 
 def api_address(event: Mapping[str, Any]) -> str:
