@@ -216,7 +216,7 @@ def test_a_cube_that_cannot_grow_says_why() -> None:
     """It was made by hand, by an earlier version, or is not complete. Chips and one window do not mix."""
     grown = place()
     grown.gather(rows(0))
-    found = asyncio.run(find_growing_cube(grown.cube))
+    found = asyncio.run(find_growing_cube(grown.cube, field="cube"))
     assert found.template is not None
     untold = replace(found.template, reduce={"by": "day", "statistic": "first"})
     for there, said in (
@@ -225,8 +225,8 @@ def test_a_cube_that_cannot_grow_says_why() -> None:
         (replace(found, template=None, versions=()), "place: the cube is not complete"),
     ):
         cube: Any = SimpleNamespace(place="place", found_among_files=partial(asyncio.sleep, 0, there))
-        with pytest.raises(RequestError, match=rf"output\.append_to: {said}"):
-            asyncio.run(find_growing_cube(cube))
+        with pytest.raises(RequestError, match=rf"cube: {said}"):
+            asyncio.run(find_growing_cube(cube, field="cube"))
 
     of_chips = replace(found, origin={"request": {"windows": {}}})
     window, chips = (
