@@ -367,6 +367,7 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
         (Answer(body=[1, 2]), StoreError, "not answer with a JSON object"),
         (Answer(body={"features": 7}), StoreError, "not answer with a page"),
         (Answer(body={"features": [7]}), StoreError, "not answer with a page"),
+        (Answer(body={"features": SCENES, "links": {"next": "x"}}), StoreError, "not answer with a page"),
         (
             Answer(body=b'{"features": [{"id": "a", "bbox": [NaN, 0, 1, 1]}]}'),
             StoreError,

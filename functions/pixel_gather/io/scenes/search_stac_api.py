@@ -139,7 +139,9 @@ def _pages(first: _PageRequest, client: JsonClient, *, key_of: str) -> Iterator[
             answer = client.post(asked.url, asked.body, headers=asked.headers)
         page = _mapping(answer, asked.url)
         items = page.get("features")
-        if not isinstance(items, list) or (items and not any(isinstance(item, dict) for item in items)):
+        has_links = isinstance(page.get("links") or [], list)
+        is_page = not items or (isinstance(items, list) and any(isinstance(item, dict) for item in items))
+        if not isinstance(items, list) or not (is_page and has_links):
             raise StoreError(f"{shown_url(asked.url)} does not answer with a page of STAC items")
         content = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
         if items and content in seen:
