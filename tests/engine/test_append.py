@@ -372,9 +372,9 @@ def test_groups_beyond_the_rows_of_the_cube_are_gathered(by: str) -> None:
     def table(*names: str) -> TableView:
         scenes = (
             CubeRow(
-                time_us=int(n) * day_us, sources=(None, Source(href=f"{area}{n}", columns={"area": area}))
+                time_us=int(each[1]) * day_us, sources=(None, Source(href=each, columns={"area": each[0]}))
             )
-            for area, n in names
+            for each in names
         )
         columns = (ListColumn(name="area", dtype="string", varies_in_row=False),)
         whole = FakeTable(tuple(scenes), bands=("nir", "red"), has_time=True, columns=columns)
@@ -384,9 +384,9 @@ def test_groups_beyond_the_rows_of_the_cube_are_gathered(by: str) -> None:
         batches = [
             {
                 "href": np.array(["", ""], object),
-                "time": np.array([int(n) * day_us for _, n in some]),
-                "area": np.array([area for area, _ in some], object),
-                CONTRIBUTORS: unpacked_lines([json.dumps([{"href": each}]) for each in some]),
+                "time": np.array([int(each[1]) * day_us for each in some]),
+                "area": np.array([each[0] for each in some], object),
+                CONTRIBUTORS: unpacked_lines(np.array([json.dumps([{"href": each}]) for each in some])),
             }
             for some in (("a0", "b1"), ("c2", "d3"))
         ]
@@ -401,7 +401,7 @@ def test_groups_beyond_the_rows_of_the_cube_are_gathered(by: str) -> None:
         )
         found = choose_new_rows.choose_rows(request, table(*names), base, FakeProjector())
         assert isinstance(found, ReducedTable)
-        return found.groups
+        return [*found.groups]
 
     groups = {name: int(name[1]) * day_us if by == "day" else name[0] for name in ("b1", "c2", "d3", "e4")}
     assert chosen("a0", *groups) == [*groups.values()]

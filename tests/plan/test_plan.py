@@ -384,7 +384,7 @@ def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
     assert caught.value.field == case.field
 
 
-AXIS = {"output": {"bands": "axis"}}
+AXIS: dict[str, Any] = {"output": {"bands": "axis"}}
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,11 @@ FAR = WorkerPool(
 
 def plan_of(table: SourceTable | None = None, **request: Any) -> CubePlan:
     """Plan a cube of 40 sources of two bands, in shards of four rows."""
-    request = {"window": WINDOW, "output": {"layout": {"chunk": [2, 12, 8], "shard_rows": 4}}} | request
-    return planned(FakeReader(dict.fromkeys(HREFS, A)), table or table_of(*HREFS), **request)
+    usual: dict[str, Any] = {
+        "window": WINDOW,
+        "output": {"layout": {"chunk": [2, 12, 8], "shard_rows": 4}},
+    }
+    return planned(FakeReader(dict.fromkeys(HREFS, A)), table or table_of(*HREFS), **usual | request)
 
 
 def template_of(table: SourceTable | None = None, **request: Any) -> CubeTemplate:

@@ -85,7 +85,7 @@ def test_scenes_are_parted_by_the_days_months_or_years_of_utc(by: str, expected:
 
     assert ["".join(row) for row in hrefs(table)] == expected
     assert table.groups == [
-        int(np.datetime64(days[row[0]], by[0].upper()).astype("datetime64[us]").astype(int))
+        int(np.array(days[row[0]], f"datetime64[{by[0].upper()}]").astype("datetime64[us]").astype(int))
         for row in expected
     ]
 

@@ -1,6 +1,7 @@
 """Pixels of a scene's finest band, looked up on its other bands."""
 
 from copy import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from pixel_gather.tables.open_scene import lookup_pixels
 from support.fakes import UTM, header_of
 
 FINE = header_of(np.zeros((1, 6, 8), "uint16"), "a")
-COARSE = header_of(np.zeros((1, 5, 5), "uint8"), "b", transform=UTM.scaled(2, 2).shifted(-0.5, -0.5))
+COARSE = header_of(np.zeros((1, 5, 5), "uint8"), "b", transform=UTM.shifted(-1, -1).scaled(2, 2))
 """It begins half a pixel before, and goes on beyond the finest band."""
 
 
@@ -27,7 +28,7 @@ def test_a_pixel_is_that_below_its_middle_and_none_beyond_the_finest_band() -> N
 
 
 @pytest.mark.parametrize("changes", [{"crs": "EPSG:32632"}, {"transform": None}])
-def test_bands_in_another_crs_are_not_looked_up(changes: dict[str, object]) -> None:
+def test_bands_in_another_crs_are_not_looked_up(changes: dict[str, Any]) -> None:
     """Their pixels would be those of another place."""
     places = np.array([0]), np.array([0])
 
