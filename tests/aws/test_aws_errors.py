@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from pixel_gather.core.errors import DeploymentError
+from pixel_gather.core.errors import DeniedError, DeploymentError
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 
 
@@ -14,3 +14,9 @@ def test_an_answer_that_is_not_from_aws_is_told() -> None:
         aws_errors_in_words(),
     ):
         raise ClientError({"Error": {"Code": "", "Message": ""}}, "DescribeStacks")
+
+
+def test_a_head_without_a_word_is_of_credentials_that_have_expired() -> None:
+    """S3 answers 400 and no body to a HEAD then."""
+    with pytest.raises(DeniedError, match=r"^the AWS credentials have expired: "), aws_errors_in_words():
+        raise ClientError({"Error": {"Code": "400", "Message": "Bad Request"}}, "HeadObject")

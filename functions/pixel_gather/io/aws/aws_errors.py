@@ -44,8 +44,10 @@ _DENIED: Final = frozenset(
     {"403", "AccessDenied", "AccessDeniedException", "KmsAccessDeniedException", "UnauthorizedOperation"}
 )
 _EXPIRED: Final = frozenset(
-    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+    {"400", "ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 )
+"""S3 answers 400 to a HEAD with an expired token. Answers to a HEAD have no body that could say why."""
+
 _INVALID: Final = frozenset(
     {
         "IncompleteSignature",
