@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
@@ -113,9 +115,25 @@ def test_parquet_can_be_searched_again(
 ) -> None:
     """The output of a search is STAC-GeoParquet, and a catalog can be made from it."""
     place = tmp_path / "found.parquet"
-    assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 0
+    for _ in range(2):  # the second replaces the first
+        assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 0
     assert run("catalog", "--items", place, "--to", tmp_path / "again.parquet", "--json") == 0
     assert json.loads(capsys.readouterr().out)["n_scenes"] == len(IMAGES)
+
+
+def test_a_search_replaces_no_other_file(
+    catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Parquet file that is there may be a list of sources."""
+    place = tmp_path / "list.parquet"
+    pq.write_table(pa.table({"href": ["a.tif"]}), place)
+    before = place.read_bytes()
+
+    assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 2
+
+    assert "--to: " in (said := capsys.readouterr().err)
+    assert "list.parquet is there already, and no STAC-GeoParquet" in said
+    assert place.read_bytes() == before
 
 
 def test_refresh_finds_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

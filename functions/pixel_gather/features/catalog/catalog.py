@@ -43,7 +43,7 @@ from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
 from pixel_gather.io.scenes.found_scenes import check_properties
-from pixel_gather.io.scenes.geoparquet import write_geoparquet
+from pixel_gather.io.scenes.geoparquet import items_of_geoparquet, write_geoparquet
 from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
 from pixel_gather.io.scenes.search_own_catalog import ReplacedError, open_catalog
@@ -386,12 +386,27 @@ def write_items(
     """Write items as STAC-GeoParquet, without the files that a search reads.
 
     Raises:
+        RequestError: A file that is no STAC-GeoParquet is there.
         StoreError: It could not be written.
     """
-    folder, key = folder_and_key(check_place(to))
+    place, stores = check_place(to), stores or StoreSettings()
+    folder, key = folder_and_key(place)
+    store = open_place(folder, stores)
+    if holds_file(store, place, key) and not _holds_items(place, Objects(stores)):
+        raise RequestError(f"{to} is there already, and no STAC-GeoParquet: choose another name", field="to")
     with SpooledItems() as spooled:
         spooled.add(items, name="items")
-        _put_parquet(spooled, open_place(folder, stores or StoreSettings()), key)
+        _put_parquet(spooled, store, key)
+
+
+def _holds_items(place: str, objects: Objects) -> bool:
+    try:
+        name, file = open_list_file(place, objects=objects, what="file")
+        with closing(file):
+            next(items_of_geoparquet(file, name=name, skipped=SkippedItems()), None)
+    except RequestError:
+        return False
+    return True
 
 
 async def _copy_kept_scenes(
