@@ -19,6 +19,7 @@ from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.request.web_address import same_host_only
 from pixel_gather.core.scenes.skipped_items import SkippedItems
+from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
 from pixel_gather.features.catalog.search import search
@@ -261,6 +262,24 @@ def test_relative_addresses_in_a_collection_start_from_the_item_itself(
         "here": "file:///z.tif",
         "s3": "s3://b/z.tif",
     }
+
+
+@pytest.mark.parametrize(
+    ("start", "whole"),
+    [
+        ("https://host/a/catalog.json", "https://host/x/b.tif"),
+        ("s3://bucket/a/catalog.json", "s3://bucket/x/b.tif"),
+        ("file:///home/a/catalog.json", "file:///x/b.tif"),
+        (None, "/x/b.tif"),
+    ],
+)
+def test_items_own_path_is_one_of_the_host_that_names_it(start: str | None, whole: str) -> None:
+    """A document on the web cannot name a folder of this machine by its link ``self`` either."""
+    scene = item(assets={"red": {"href": "b.tif"}}) | {"links": [{"rel": "self", "href": "/x/item.json"}]}
+
+    (found,) = with_whole_hrefs([scene], start)
+
+    assert found["assets"]["red"]["href"] == whole
 
 
 def test_adding_keeps_what_is_there_and_refreshing_asks_again(tmp_path: Path) -> None:

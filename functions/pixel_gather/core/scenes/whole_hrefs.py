@@ -19,7 +19,7 @@ def with_whole_hrefs(items: Iterable[Mapping[str, Any]], start: str | None) -> I
         start: Address of the document that holds them; None if a program or an API gave them.
     """
     for item in items:
-        own, assets = _own_address(item) or start, item.get("assets")
+        own, assets = _own_address(item, start), item.get("assets")
         if own is None or not isinstance(assets, Mapping):
             yield dict(item)
         else:
@@ -36,13 +36,13 @@ def whole_href(href: str, start: str) -> str:
     return href if href.startswith("/") else f"{parent_of(start)}/{href}"
 
 
-def _own_address(item: Mapping[str, Any]) -> str | None:
+def _own_address(item: Mapping[str, Any], start: str | None) -> str | None:
     links = item.get("links")
     for link in links if isinstance(links, list | tuple) else ():
         href = link.get("href") if isinstance(link, Mapping) and link.get("rel") == "self" else None
         if isinstance(href, str) and ("://" in href or href.startswith("/")):
-            return href
-    return None
+            return href if start is None else whole_href(href, start)
+    return start
 
 
 def _with_whole(asset: Any, own: str, start: str | None) -> Any:
