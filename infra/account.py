@@ -76,7 +76,9 @@ def _functions(cloudformation: Any, stack: str) -> list[str]:
     return [
         each["PhysicalResourceId"]
         for each in found
-        if each["ResourceType"] == "AWS::Lambda::Function" and each["ResourceStatus"] != "DELETE_COMPLETE"
+        if each["ResourceType"] == "AWS::Lambda::Function"
+        and each["ResourceStatus"] != "DELETE_COMPLETE"
+        and "PhysicalResourceId" in each  # a function that could not be made has none
     ]
 
 

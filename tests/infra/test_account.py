@@ -34,8 +34,8 @@ class Clients:
 def test_what_others_have_reserved_does_not_count() -> None:
     """Of 1,000, others have reserved 400, and this stack 20.
 
-    The names of functions need not begin with that of a stack: CloudFormation cuts long ones. It tells 100
-    resources at a time.
+    The names of functions need not begin with that of a stack: CloudFormation cuts long ones. It lists 100
+    resources at a time. A function that could not be made has no name.
     """
     stack, session = "PixelGather-a-stage-of-20-chars", Clients()
     limit = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 580}
@@ -51,13 +51,14 @@ def test_what_others_have_reserved_does_not_count() -> None:
             ),
             ("AWS::Lambda::Function", "removed", "DELETE_COMPLETE"),
             ("AWS::Lambda::Function", "PixelGather-a-stage-of-20-FunctionsPlan-2", "CREATE_COMPLETE"),
+            ("AWS::Lambda::Function", "", "CREATE_FAILED"),
         ],
     ]
     for number, page in enumerate(pages):
         listed = [
             told
-            | {"LogicalResourceId": name, "PhysicalResourceId": name, "ResourceType": kind}
-            | {"ResourceStatus": status}
+            | {"LogicalResourceId": "any", "ResourceType": kind, "ResourceStatus": status}
+            | ({"PhysicalResourceId": name} if name else {})
             for kind, name, status in page
         ]
         more = {} if number else {"NextToken": "1"}
@@ -65,7 +66,7 @@ def test_what_others_have_reserved_does_not_count() -> None:
         session.stubs["cloudformation"].add_response(
             "list_stack_resources", {"StackResourceSummaries": listed, **more}, asked
         )
-    for (_, name, _), reserved in zip(pages[1][::2], (20, None), strict=True):
+    for (_, name, _), reserved in zip(pages[1][:3:2], (20, None), strict=True):
         answer = {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
         session.stubs["lambda"].add_response("get_function_concurrency", answer, {"FunctionName": name})
 
