@@ -8,6 +8,7 @@ signs stands in quotes.
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -38,10 +39,18 @@ def _compare_in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any
 
 def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
     """Return two times, whatever their zones and fractions; None if one is no time."""
-    if not all(isinstance(each, str) and _DATE.match(each) for each in (found, wanted)):
+    if not (isinstance(found, str) and isinstance(wanted, str)):
+        return None
+    times = _as_time(found), _as_time(wanted)
+    return None if None in times else times
+
+
+@lru_cache(maxsize=2 * _LONGEST_LIST)  # a condition is compared with every scene
+def _as_time(text: str) -> TimeRange | None:
+    if not _DATE.match(text):
         return None
     try:
-        return parse_period(found), parse_period(wanted)
+        return parse_period(text)
     except RequestError:
         return None
 
