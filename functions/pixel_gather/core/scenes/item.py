@@ -207,11 +207,11 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def _parse_box(item: Mapping[str, Any], name: str) -> Box:
-    given = item.get("bbox")
+    given, geometry = item.get("bbox"), item.get("geometry")
     if isinstance(given, list | tuple):
         box = check_box(tuple(given), field=f"{name}: bbox")
-        return _with_pole(box, item.get("geometry"), name) if box[2] - box[0] > 180 else box  # noqa: PLR2004 # half a turn
-    geometry = item.get("geometry")
+        is_wide = box[2] - box[0] > 180  # noqa: PLR2004 # half a turn
+        return _with_pole(box, geometry, name) if is_wide and not _is_box(geometry, box) else box
     if not isinstance(geometry, Mapping):
         raise RequestError("it has no bbox and no geometry", field=name)
     found = unwrapped_shape(_parse_geometry(geometry, name))
