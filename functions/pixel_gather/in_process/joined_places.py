@@ -38,7 +38,7 @@ def holds_file(store: Store, place: str, key: str) -> bool:
     except (BaseError, OSError) as error:  # S3 also says of a missing object that it may not be read
         status, *_ = classify_store_error(error)
         if status is Status.TIMED_OUT:  # so would the next request
-            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+            raise StoreError(f"{place} cannot be read: {said_of_place(error)}") from error
         return False
     return True
 

@@ -9,7 +9,6 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import obstore
 from msgspec import Struct
 from obstore.exceptions import BaseError
 
@@ -20,6 +19,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.index.read_headers import IndexedSource, index_sources
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import listed, opened_job
+from pixel_gather.in_process.joined_places import holds_file
 from pixel_gather.in_process.places import check_parquet_place, check_place, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
@@ -102,14 +102,7 @@ async def index_async(
     with folders_removed_on_failure(folder):
         async with opened_job(checked, settings) as job:
             store = open_place(folder, settings.stores)
-            if await _is_there(store, name) and not await asyncio.to_thread(
-                is_index, place, objects=Objects(settings.stores)
-            ):
-                raise RequestError(
-                    f"{show_place(place)} exists and is no header index, so it is not replaced; name another "
-                    "file",
-                    field="to",
-                )
+            await asyncio.to_thread(_refuse_other_file, store, name, place, Objects(settings.stores))
             tally = _IndexTally(Progress(n_sources=job.table.n_sources), on_progress)
             with closing(listed(job.table)) as in_order:
                 each = index_sources(
@@ -185,10 +178,10 @@ def _is_at(place: str, list_file: str) -> bool:
         return False
 
 
-async def _is_there(store: Store, name: str) -> bool:
-    """Tell whether a file is there. If the store refuses to say, writing will show."""
-    try:
-        await obstore.head_async(store, name)
-    except (BaseError, OSError):
-        return False
-    return True
+def _refuse_other_file(store: Store, name: str, place: str, objects: Objects) -> None:
+    """Refuse to replace a file that is no header index, such as a list."""
+    shown = show_place(place)
+    if holds_file(store, shown, name) and not is_index(place, objects=objects):
+        raise RequestError(
+            f"{shown} exists and is no header index, so it is not replaced; name another file", field="to"
+        )
