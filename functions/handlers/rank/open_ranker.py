@@ -17,9 +17,6 @@ from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 
-MOST_ANSWER_NBYTES: Final = 5_000_000
-"""Largest size of a table's rows. Lambda answers at most 6 MB."""
-
 _NBYTES_PER_PIXEL: Final = 200
 """Memory of a function for each pixel. Measuring one takes up to 100 bytes; the rest is for the process."""
 

@@ -16,11 +16,12 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from msgspec import Struct
 
+from handlers.api.answer_size import MOST_ANSWER_NBYTES, answer_nbytes
 from handlers.api.resolver import Resolver, handler_of, read_body
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
-from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
+from handlers.rank.open_ranker import open_ranker_with_kept
 from handlers.rank.rank_request import AdmittedRanking, admit_ranking, ranking_name
 from handlers.rank.routes import ROUTES
 from pixel_gather.features.rank.choose_reads import RankedScene
@@ -94,7 +95,7 @@ class RankService(Struct, frozen=True):
             request=asked.request, scenes=tuple(ranked), seconds=seconds, notes=(*table.notes, *notes)
         )
         answer = found.to_json()
-        if len(json.dumps(answer["scenes"])) > MOST_ANSWER_NBYTES:
+        if answer_nbytes(answer["scenes"]) > MOST_ANSWER_NBYTES:
             raise _LargerError  # its statistics are kept, so nothing is read again
         return answer
 

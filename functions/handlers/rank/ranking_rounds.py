@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from handlers.api.answer_size import MOST_ANSWER_NBYTES
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.removals import check_not_removed, count_removals, note_result
 from handlers.deployment.stores import Deployment
-from handlers.rank.open_ranker import MOST_ANSWER_NBYTES, open_ranker_with_kept
+from handlers.rank.open_ranker import open_ranker_with_kept
 from handlers.rank.rank_request import (
     REQUEST_KEY,
     AdmittedRanking,

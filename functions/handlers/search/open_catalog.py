@@ -6,9 +6,9 @@ from typing import Any, Final
 import obstore
 from msgspec import Struct
 
+from handlers.api.answer_size import MOST_ANSWER_NBYTES, answer_nbytes
 from handlers.api.problems import NoCatalogError
 from handlers.deployment.settings import Settings
-from handlers.search.scene_answers import LARGEST_ANSWER_NBYTES, answer_nbytes
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
@@ -177,11 +177,11 @@ async def _collect_page(
     async for position, item in scenes:
         part = take(item)
         nbytes += answer_nbytes(part)
-        is_large = nbytes > LARGEST_ANSWER_NBYTES
+        is_large = nbytes > MOST_ANSWER_NBYTES
         if is_large and not parts:
             raise RequestError(
                 f"the scene {item['id'][:80]} alone takes {nbytes:,} bytes, and an answer holds "
-                f"{LARGEST_ANSWER_NBYTES:,}; read it from the catalog's Parquet file",
+                f"{MOST_ANSWER_NBYTES:,}; read it from the catalog's Parquet file",
                 field="limit",
             )
         if is_large or len(parts) == most:

@@ -4,11 +4,11 @@ Links of items and pages start from the API's own address. A page ends before it
 answer.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from handlers.api.answer_size import answer_nbytes
 from handlers.api.route import JSON
 from pixel_gather.core.scenes.catalog_query import Position
 from pixel_gather.core.scenes.folders import unlisted_folders
@@ -24,9 +24,6 @@ GEOJSON: Final = "application/geo+json"
 
 NO_COLLECTION: Final = "none"
 """What the API calls the collection of scenes that name none, as STAC asks for a name."""
-
-LARGEST_ANSWER_NBYTES: Final = 5_000_000
-"""Largest size of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
 
 CONFORMANCE: Final = (
     "https://api.stacspec.org/v1.0.0/core",
@@ -166,12 +163,6 @@ def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> "Scene":
     if unlisted:
         summary["not_listed"] = unlisted
     return summary
-
-
-def answer_nbytes(value: Any) -> int:
-    """Return how many bytes a value takes in Lambda's answer, a JSON text within JSON, and a comma."""
-    text = json.dumps(value, separators=(",", ":"))  # ASCII
-    return len(text) + text.count('"') + text.count("\\") + 1
 
 
 def _wrap_box(box: tuple[float, float, float, float]) -> list[float]:

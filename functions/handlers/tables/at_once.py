@@ -1,13 +1,13 @@
 """Small tables that are answered at once: a series at one place, and one pixel of every file."""
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Final
 
+from handlers.api.answer_size import MOST_ANSWER_NBYTES, answer_nbytes
 from handlers.deployment.admit_request import admit, open_table
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import list_sources, open_feature_table, open_reader
@@ -27,9 +27,6 @@ MOST_AT_ONCE: Final = 2_000
 
 LONGEST_S: Final = 20.0
 """What takes longer becomes a table job."""
-
-MOST_ANSWER_NBYTES: Final = 5_000_000
-"""Largest size of an answer's rows. Lambda answers at most 6 MB."""
 
 
 class LargerError(Exception):
@@ -127,7 +124,7 @@ async def drill_at_once(
 
 
 def _check_size(rows: Sequence[Mapping[str, Any]]) -> None:
-    if len(json.dumps(rows)) > MOST_ANSWER_NBYTES:
+    if answer_nbytes(rows) > MOST_ANSWER_NBYTES:
         raise LargerError
 
 
