@@ -270,7 +270,8 @@ def _made(
     place = place_text(to, "to")
     tally = _Tally(on_progress)
     with _opened_place(to, settings) as (store, key), SpooledItems() as spooled:
-        if run(present_etag(store, key)) is None and holds_file(store, place, key):
+        # The Parquet file first: another writer may finish between both looks, and writes it last.
+        if holds_file(store, place, key) and run(present_etag(store, key)) is None:
             raise RequestError(f"{place} is there already, and no catalog: choose another name", field="to")
         for origin in origins:
             if origin.kind == "sources":
