@@ -64,7 +64,7 @@ def concurrency(session: boto3.Session, *, stack: str) -> int:
 def _functions(cloudformation: Any, stack: str) -> list[str]:
     """Return the names of a stack's functions; none if the stack is not there yet.
 
-    CloudFormation cuts the stack's name in names of functions if it is long. So it is asked for them.
+    A function's name may begin with a part of the stack's name only, so CloudFormation is asked.
     """
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
     try:

@@ -196,7 +196,7 @@ class StateDefinition(Construct):
         )
         if not has_rounds:
             verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
-        # Only verdicts that come as far as this have the field. A rule on a field that is missing fails.
+        # The verdicts above lack n_missing. A rule on a missing field fails the execution.
         verdict.when(sfn.Condition.number_equals("$.n_missing", 0), finished)
         # Between them: the Map, or a small gather without one. With rounds, the verdict comes again.
         mapped = self._shards(shards)

@@ -58,7 +58,7 @@ class GatherStateMachine(Construct):
             "Log",
             # With this prefix the log needs no entry in CloudWatch's resource policy, which is small.
             log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
-            + ("/tables" if is_of_tables else ""),  # no other stage's stack has a slash in its name
+            + ("/tables" if is_of_tables else ""),  # no stack's name has a slash
             removal_policy=RemovalPolicy.DESTROY,
         )
         definition = StateDefinition(

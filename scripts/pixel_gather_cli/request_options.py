@@ -547,7 +547,7 @@ _WRITTEN: Final[dict[str, tuple[str, FileKind]]] = {
     "parquet": ("the table", "Parquet"),
     "wide": ("the wide table", "CSV"),
 }
-"""What options write, and of which kind the file is."""
+"""What each option writes, and the kind of the file."""
 
 
 def check_folders(**files: str | None) -> None:

@@ -132,7 +132,7 @@ def test_a_search_replaces_no_other_file(
     assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 2
 
     assert "--to: " in (said := capsys.readouterr().err)
-    assert "list.parquet is there already, and no STAC-GeoParquet" in said
+    assert "list.parquet exists and is no STAC-GeoParquet" in said
     assert place.read_bytes() == before
 
 

@@ -81,7 +81,7 @@ def test_a_catalog_does_not_take_the_place_of_another_file(tmp_path: Path, *, ad
     place = tmp_path / "found.parquet"
     write_items([item("c")], place)
 
-    with pytest.raises(RequestError, match=r"^to: .*found\.parquet is there already, and no catalog: choose"):
+    with pytest.raises(RequestError, match=r"^to: .*found\.parquet exists and is no catalog: choose"):
         make_catalog([item("a")], to=place, add=add)
 
     assert [*tmp_path.iterdir()] == [place]
@@ -90,7 +90,7 @@ def test_a_catalog_does_not_take_the_place_of_another_file(tmp_path: Path, *, ad
 
 def test_a_search_is_refused_where_scenes_are_taken_as_a_whole(tmp_path: Path) -> None:
     """It would look as if the catalog had only what was searched for."""
-    with pytest.raises(RequestError, match=r"^search: only the kinds stac and cmr are searched"):
+    with pytest.raises(RequestError, match=r"^search: only the kinds stac and cmr take a search"):
         make_catalog([item("a")], to=tmp_path / "catalog.parquet", search={"datetime": "2024"})
 
 

@@ -308,7 +308,7 @@ def test_open_source_list_names_the_row_of_a_mistake_in_parquet(tmp_path: Path) 
             _parquet({"href": HREFS, "time": Array(["2024", "spring"], DataType.utf8())}),
         )
     with pytest.raises(
-        RequestError, match="column wkb is of lists, objects, bytes or decimals; leave it out"
+        RequestError, match="column wkb holds lists, objects, bytes or decimals; leave it out"
     ):
         read_text(
             tmp_path, "l.parquet", _parquet({"href": HREFS, "wkb": Array([b"", b""], DataType.binary())})

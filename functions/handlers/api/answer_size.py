@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 MOST_ANSWER_NBYTES: Final = 5_000_000
-"""Largest size of the rows or scenes of an answer. Lambda answers 6 MB at most; other fields take the rest."""
+"""Largest size of an answer's rows or scenes. Lambda answers 6 MB at most. Other fields have the rest."""
 
 
 def answer_nbytes(value: Any) -> int:

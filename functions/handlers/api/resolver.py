@@ -47,7 +47,7 @@ class Resolver(APIGatewayRestResolver):
 
     @property
     def given(self) -> dict[str, str]:
-        """The query parameters of the present request, by name, without empty ones and a signature's."""
+        """The parameters of this request's query, by name, but neither empty ones nor a signature's."""
         given = self.current_event.query_string_parameters or {}
         return {name: value for name, value in given.items() if value and not name.startswith(_SIGNED)}
 

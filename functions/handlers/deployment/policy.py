@@ -51,7 +51,7 @@ def index_policy(settings: Settings) -> HrefPolicy:
 
 
 def check_places(request: "GatherRequest", settings: Settings) -> None:
-    """Refuse a request that names places which this deployment does not read, or no cube that it may make.
+    """Refuse a request whose sources this deployment does not read, or whose cube it may not make.
 
     Raises:
         RequestError: One is refused. The message names the field.
@@ -113,13 +113,13 @@ def check_append(request: "GatherRequest") -> None:
 
 
 def _check_name(request: "GatherRequest", settings: Settings) -> None:
-    """Refuse the names of cubes that expire, but for gathers of the samples."""
+    """Refuse the name of a cube that expires, unless the samples are gathered."""
     folder = f"s3://{settings.control_bucket}/{FOLDER}"
     are_samples = all(href.startswith(folder) for href in request.sources.hrefs or ("",))
     if request.cube_name.startswith(PREFIX) and not are_samples:
         raise RequestError(
-            f"cubes whose names begin with {PREFIX} are those of the deployment's own check, and are removed "
-            "after days: write another name",
+            f"a cube whose name begins with {PREFIX} is one of the deployment's own check, and expires: "
+            "write another name",
             field="output.name" if request.output.append_to is None else "output.append_to",
         )
 

@@ -1,7 +1,7 @@
-"""A folder for the temporary files of this process, without those of one that was killed.
+"""A folder for the temporary files of this process. What a killed process has left there is removed.
 
-Lambda kills a function that takes too long or too much memory, and starts it again in the same environment,
-whose /tmp stays as it is. A few lists or tables that were left there would fill it for all later calls.
+Lambda kills a function that takes too long or too much memory. Its next process has the same /tmp. A few
+lists or tables that a killed process has left there would fill it.
 """
 
 import os
@@ -13,9 +13,9 @@ _LAMBDAS_ROOT: Final = "/var/task"
 
 
 def take_folder(folder: Path = _FOLDER) -> None:
-    """Empty the folder, and let temporary files lie there. Elsewhere than in Lambda, do nothing.
+    """Empty the folder, and have temporary files written there. Outside Lambda, do nothing.
 
-    ``tempfile`` and SQLite look for the variable when they are first used.
+    ``tempfile`` and SQLite read ``TMPDIR`` when they are first used. So call this before.
     """
     if os.environ.get("LAMBDA_TASK_ROOT") != _LAMBDAS_ROOT:
         return

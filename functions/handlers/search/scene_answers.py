@@ -41,7 +41,7 @@ _LARGEST_REPEATED_NBYTES: Final = 100_000
 
 
 def query_text(asked: Mapping[str, Any]) -> str:
-    """Return parameters as a query that can be signed as it is: AWS takes no ``+`` for a space."""
+    """Return parameters as a query. A space is ``%20``, as AWS refuses signatures of ``+``."""
     return urlencode(asked, quote_via=quote)
 
 

@@ -288,8 +288,8 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
 
     A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
-    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart. If its
-    ring goes all around the Earth then, it is the part of the map from the ring to the nearer pole.
+    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart. A
+    part whose ring goes around the Earth holds the map from the ring to the nearer pole.
     """
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above
@@ -321,7 +321,7 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
 
 
 def _cap(part: "BaseGeometry") -> "BaseGeometry | None":
-    """Return the map inside a polygon whose ring goes around the Earth; None for any other part."""
+    """Return what a polygon around a pole covers on the map; None for any other part."""
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above
 
@@ -335,7 +335,7 @@ def _cap(part: "BaseGeometry") -> "BaseGeometry | None":
         return None
     x = x[0] + np.concatenate([[0], np.cumsum(steps[:-1]), [turn]])
     pole = math.copysign(90, y.mean())
-    # no step is more than half a turn
+    # in steps of less than half a turn
     at_pole = [(float(each), pole) for each in np.linspace(x[-1], x[0], 4)]
     cap = shapely.Polygon([*zip(x, y, strict=True), *at_pole])
     cap = cap if cap.is_valid else cap.buffer(0)

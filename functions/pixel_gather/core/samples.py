@@ -13,8 +13,8 @@ FOLDER: Final = "samples/"
 """Where the control bucket has them."""
 
 PREFIX: Final = "pixel-gather-canary-"
-"""How the names of gathers of samples, and of their cubes, begin. These cubes expire. No other cube may be
-called so."""
+"""Names of gathers of samples, and of their cubes, begin so. These cubes expire. No other cube may have such
+a name."""
 
 PIXELS: Final = "c25eed3c25762b5f25bb68021aaec2c8"
 """The digest of all pixels of `request_of`, as a report has it."""

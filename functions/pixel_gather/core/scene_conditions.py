@@ -38,7 +38,7 @@ def _compare_in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any
 
 
 def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
-    """Return two times, whatever their zones and fractions; None if one is no time."""
+    """Return both texts as times; None if one is no time."""
     if not (isinstance(found, str) and isinstance(wanted, str)):
         return None
     times = _as_time(found), _as_time(wanted)

@@ -191,15 +191,14 @@ class Schedule(Struct, frozen=True, kw_only=True):
     ) -> None:
         """Refuse what would fail later, before a schedule is added.
 
-        That is a cron expression that EventBridge Scheduler does not take, a search that the deployment would
-        not make or not sign for, and a file that it would not read, or not for long. A schedule that is there
-        is not asked again.
+        EventBridge Scheduler may not take the cron expression. The deployment may refuse a search, its
+        signatures, or a file. An uploaded file expires. Schedules that exist are not checked again.
 
         Args:
             hosts: The deployment's setting ``catalog_hosts``.
             signing: Its setting ``signing``.
             files: Which files the deployment may read, where that is known.
-            uploads: Name of the bucket that uploaded files lie in, where that is known. They expire.
+            uploads: Name of the bucket of uploaded files, where that is known. These files expire.
 
         Raises:
             RequestError: The expression is wrong, the host is not one of these, or the address has a query,

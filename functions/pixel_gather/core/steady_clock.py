@@ -1,12 +1,12 @@
-"""A clock for what is kept longer than one call of a function."""
+"""A clock for values that outlive a call of a function."""
 
 import time
 
 
 class SteadyClock:
-    """Tells seconds. It does not stand still while Lambda has stopped the process between two calls.
+    """Counts seconds, also while Lambda has stopped the process between two calls.
 
-    The machine's monotonic clock does so: what was to be kept for a second was kept for hundreds of calls
+    The machine's monotonic clock stands still then. It would keep a value of one second for hundreds of calls
     (https://github.com/hashicorp/vault-lambda-extension/pull/150).
     """
 

@@ -123,8 +123,8 @@ async def find_growing_cube(cube: CubeStore, *, field: str) -> FoundCube:
     """Return the cube that rows are to be added to.
 
     Args:
-        cube: Where.
-        field: What names it, for messages.
+        cube: Where to look.
+        field: The field or argument that names the cube, for messages.
 
     Raises:
         RequestError: There is none that rows can be added to.
@@ -148,8 +148,8 @@ async def find_finished_cube(cube: CubeStore, *, field: str) -> FoundCube:
     """Return the complete cube that is there, whether it can grow or not.
 
     Args:
-        cube: Where.
-        field: What names it, for messages.
+        cube: Where to look.
+        field: The field or argument that names the cube, for messages.
 
     Raises:
         RequestError: There is none.

@@ -303,9 +303,7 @@ async def make_table(
     with file_lock(path):
         is_there = side_path(path, "images").exists()
         if path.exists() and not is_there:
-            raise RequestError(
-                f"{path} is there already, and no table of ours: choose another name", field=field
-            )
+            raise RequestError(f"{path} exists and is no table of ours: choose another name", field=field)
         base = BaseTable.open_(path) if append_to is not None and is_there else None
         grows, limits = append_to is not None, request.limits
         async with _open_job(kind, request, settings or Settings(), base, grows=grows) as job:

@@ -52,7 +52,7 @@ def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any
         raise RequestError("give exactly one of --point, --xy and --pixel", field="drill")
     texts = {name: options.pop(name) for name in ("nodata", "out_of_bounds")}
     if as_json and (given := [name for name, text in texts.items() if text]):
-        raise RequestError("JSON says so itself, by is_nodata and status: leave it out", field=given[0])
+        raise RequestError("JSON has is_nodata and status instead: leave it out", field=given[0])
     pixels = drill_async(
         in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
     )

@@ -41,7 +41,7 @@ _EXAMPLE: Final = (
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Workers of each function, and children of a map, at one time.  [default: the cores, at least 4]",
+    help="Most workers of a function, and children of a map, at one time.  [default: the cores, at least 4]",
 )
 @click.option(
     "--source-bucket",

@@ -20,7 +20,7 @@ _DENIED: Final = (3, 4, 5)
 _SID: Final = "PixelGatherCheck"
 _NOTICE_S: Final = 120.0
 _SETTLES_S: Final = 60.0
-"""After so long, what was set holds in all of S3 and SQS."""
+"""A new policy may take so long to hold in all of S3."""
 
 _OF_ALARMS: Final = "Monitoring"
 """Beginning of the topic's name in the template. The budget has a topic of its own."""

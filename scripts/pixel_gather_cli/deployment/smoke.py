@@ -23,7 +23,7 @@ FINISH: Final = "finish_gather"
 _POLL_S: Final = 1.0
 _LONGEST_S: Final = 900.0
 _LATE_S: Final = 60.0
-"""CloudWatch shows a line some seconds after it was written. Step Functions may tell late what has ended."""
+"""CloudWatch shows lines, and Step Functions shows ends, some seconds late."""
 
 _REPORT: Final = re.compile(
     r"REPORT RequestId: (?P<id>\S+)\s+Duration: (?P<run>[\d.]+) ms\s+"
@@ -125,8 +125,8 @@ class DeployedStack:
     def resources(self, kind: str) -> dict[str, str]:
         """Return the names of the stack's resources of a kind, by their names in the template.
 
-        Names that CloudFormation makes need not begin with the stack's, as long ones are cut. And they may
-        begin so in other stacks, too.
+        CloudFormation cuts long names, so they need not begin with the stack's name. Names of other stacks
+        may begin alike.
         """
         pages = self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=self.stack)
         return {
@@ -152,7 +152,7 @@ class DeployedStack:
     def wait(self, arn: str, *, n_redrives: int = 0) -> dict[str, Any]:
         """Wait until an execution has ended, and return its description.
 
-        ``n_redrives`` is how often it was redriven: its former end may still be told for a moment.
+        ``n_redrives`` is how often it was redriven. Step Functions may show its former end for a moment.
         """
         found: dict[str, Any] = {}
 
@@ -173,16 +173,16 @@ class DeployedStack:
         return True
 
     def map_run(self, arn: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Return the Map Run and its children of an execution that has ended."""
+        """Return the Map Run of an execution that has ended, and the run's children."""
         (run,) = self.stepfunctions.list_map_runs(executionArn=arn)["mapRuns"]
         children: list[dict[str, Any]] = []
 
-        def are_told_to_have_ended() -> bool:
+        def have_ended() -> bool:
             pages = self.stepfunctions.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
             children[:] = [each for page in pages for each in page["executions"]]
             return all("stopDate" in each for each in children)
 
-        self.wait_until(are_told_to_have_ended, longest_s=_LATE_S)
+        self.wait_until(have_ended, longest_s=_LATE_S)
         return self.stepfunctions.describe_map_run(mapRunArn=run["mapRunArn"]), children
 
 

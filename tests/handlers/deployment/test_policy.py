@@ -198,7 +198,7 @@ def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, An
 
 
 def test_no_cube_is_called_as_those_that_expire() -> None:
-    """A lifecycle rule of the bucket removes cubes of such names. Only samples are gathered into them."""
+    """A lifecycle rule of the bucket removes cubes of such names. Only samples are gathered so."""
     mine = {"sources": ["s3://sources/a.tif"], "window": "centre", "output": {"name": f"{PREFIX}islands"}}
     samples = request_of("control", name=f"{PREFIX}20261130", report=False)
 
@@ -207,5 +207,5 @@ def test_no_cube_is_called_as_those_that_expire() -> None:
     for output in ("name", "append_to"):
         for sources in (mine["sources"], {"list": "s3://sources/list.csv"}):
             request = {"sources": sources, "window": "centre", "output": {output: f"{PREFIX}islands"}}
-            with pytest.raises(RequestError, match=f"output.{output}: cubes whose names begin with"):
+            with pytest.raises(RequestError, match=f"output.{output}: a cube whose name begins with"):
                 check_places(parse_request(request), SETTINGS)

@@ -1,4 +1,4 @@
-"""Refuses a name for a file that would be taken for another kind of file."""
+"""Refuses file names that end like those of another kind of file."""
 
 from pathlib import PurePosixPath
 from typing import Final, Literal
@@ -12,7 +12,7 @@ _OTHER_SUFFIXES: Final = frozenset({".geojson", ".json", ".jsonl", ".ndjson", ".
 
 
 def check_file_name(file: str, *, what: str, kind: FileKind, field: str) -> None:
-    """Refuse a name for a file that has the suffix of another kind of file, such as that of a list or table.
+    """Refuse a file name with the suffix of another kind of file, such as a list or a table.
 
     Raises:
         RequestError: The name is refused. The message says what is written, and a name for it.

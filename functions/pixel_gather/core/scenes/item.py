@@ -222,10 +222,10 @@ def _parse_box(item: Mapping[str, Any], name: str) -> Box:
 
 
 def _with_pole(box: Box, geometry: Any, name: str) -> Box:
-    """Return a box that reaches the pole if the footprint goes around it. Flat boxes end at the outline."""
+    """Return the box, but up to the pole if the footprint goes around it. Boxes of flat maps end before."""
     try:
         west, south, east, north = unwrapped_shape(_parse_geometry(geometry, name)).bounds
-    except RequestError:  # none, or one that is looked at later
+    except RequestError:  # a wrong footprint is refused later
         return box
     return (west, min(south, box[1]), east, max(north, box[3])) if (west, east) == (-180, 180) else box
 

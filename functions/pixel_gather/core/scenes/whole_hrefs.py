@@ -8,11 +8,11 @@ from pixel_gather.core.request.href_policy import parent_of
 
 
 def with_whole_hrefs(items: Iterable[Mapping[str, Any]], start: str | None) -> Iterator[dict[str, Any]]:
-    """Yield items whose assets have no relative hrefs, as far as it is known where they start.
+    """Yield items with whole hrefs of assets. If nothing says where a relative href starts, it stays.
 
     A relative href starts from the item's own address, which its link ``self`` names, or else from ``start``.
-    One with a slash at its beginning always starts from ``start``: an item that was fetched from the web may
-    name files of this machine.
+    An href that begins with a slash always starts from ``start``. So only a document of this machine names
+    its files by their paths, wherever its items come from.
 
     Args:
         items: STAC items, which are not changed.
@@ -27,7 +27,7 @@ def with_whole_hrefs(items: Iterable[Mapping[str, Any]], start: str | None) -> I
 
 
 def whole_href(href: str, start: str) -> str:
-    """Return an href that stands in the document ``start``, on its host or in its bucket."""
+    """Return an href of the document ``start`` as a whole one, on the document's host or in its bucket."""
     if "://" in href:
         return href
     scheme, _, rest = start.partition("://")  # urljoin knows no s3://

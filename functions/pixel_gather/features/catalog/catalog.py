@@ -141,13 +141,14 @@ def make_catalog(
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: ``kind`` is none of these, it holds no scene, ``search`` is given for a kind that is not
-            searched, ``to`` is the name of another format, or a file that is no catalog is there.
+        RequestError: ``kind`` is none of these, it holds no scene, ``search`` is given for another
+            kind than stac and cmr, ``to`` is the name of another format, or ``to`` is a file that is no
+            catalog.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
     _criteria({} if search is None else search)
     if search and kind not in ("stac", "cmr"):
-        raise RequestError("only the kinds stac and cmr are searched: leave it out", field="search")
+        raise RequestError("only the kinds stac and cmr take a search: leave it out", field="search")
     place = None if kind == "items" else _whole_place(kind, scenes)
     kept_place = without_query(scenes) if kind == "stac" else place
     origin = Origin(kind=kind, place=kept_place, search=dict(search or {}), collection=collection)
@@ -272,7 +273,7 @@ def _made(
     with _opened_place(to, settings) as (store, key), SpooledItems() as spooled:
         # The Parquet file first: another writer may finish between both looks, and writes it last.
         if holds_file(store, place, key) and run(present_etag(store, key)) is None:
-            raise RequestError(f"{place} is there already, and no catalog: choose another name", field="to")
+            raise RequestError(f"{place} exists and is no catalog: choose another name", field="to")
         for origin in origins:
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))
@@ -394,7 +395,7 @@ def write_items(
     folder, key = folder_and_key(place)
     store = open_place(folder, stores)
     if holds_file(store, place, key) and not _holds_items(place, Objects(stores)):
-        raise RequestError(f"{to} is there already, and no STAC-GeoParquet: choose another name", field="to")
+        raise RequestError(f"{to} exists and is no STAC-GeoParquet: choose another name", field="to")
     with SpooledItems() as spooled:
         spooled.add(items, name="items")
         _put_parquet(spooled, store, key)

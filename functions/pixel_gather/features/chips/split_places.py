@@ -51,7 +51,7 @@ def places_apart(lons: Floats, lats: Floats, *, apart_km: float) -> Integers:
 def share_out(places: Integers, shares: Mapping[str, float], *, seed: int) -> dict[str, Integers]:
     """Give whole places to parts, each time to the part that lacks most of its share.
 
-    What is left to 1 is a part of its own, which is not returned.
+    Chips beyond the shares are in no part.
 
     Returns:
         For each part, which chips it has, ascending.

@@ -75,7 +75,7 @@ def index(
         on_progress: Called after each source.
 
     Raises:
-        RequestError: The list is wrong, or ``to`` is there and no header index. Nothing was written.
+        RequestError: The list is wrong, or ``to`` exists and is no header index. Nothing was written.
         StoreError: The file could not be written.
     """
     return run(index_async(sources, to=to, overview=overview, settings=settings, on_progress=on_progress))

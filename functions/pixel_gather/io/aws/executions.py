@@ -61,7 +61,7 @@ _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 
 
 _NO_TOKEN: Final = frozenset({"InvalidToken", "ValidationException"})
-"""Step Functions answers the latter to a token of over 1,024 letters."""
+"""Step Functions answers ValidationException to a token of over 1,024 letters."""
 
 _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Errors of a PUT under the condition that nothing is there."""

@@ -44,7 +44,7 @@ _ADVICE: Final = {
     "Lambda.ClientExecutionTimeoutException": _BUSY,
 }
 _SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not authorized", "(403)")
-"""In lower case. A number alone may stand in the id of a request, which Lambda puts into its causes."""
+"""In lower case. Causes of Lambda hold the id of a request, and an id may hold the digits 403."""
 
 
 def describe_failures(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

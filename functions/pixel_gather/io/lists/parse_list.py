@@ -30,7 +30,7 @@ type Record = tuple[int, Mapping[str, object]]
 
 _TIFF_MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _PACKED_MAGIC: Final = (b"PK\3\4", b"\x28\xb5\x2f\xfd", b"\xfd7zX")
-"""Of zip, which spreadsheets are, zstd and xz."""
+"""Of zip, zstd and xz. Spreadsheets are zip files."""
 
 _LONGEST_LINE_NBYTES: Final = 1 << 20
 _MOST_EMPTY_LINES: Final = 1_000_000
@@ -433,7 +433,7 @@ def _to_python(array: Array, column: str, name: str) -> list[Any]:
             numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
             return [None if us is None else format_time(us) for us in numbers.to_pylist()]
         if DataType.is_decimal(kind) or DataType.is_binary(kind) or DataType.is_nested(kind):
-            said = "is of lists, objects, bytes or decimals; leave it out or make it text"
+            said = "holds lists, objects, bytes or decimals; leave it out or make it text"
             raise RequestError(f"column {column} {said}", field=name)
         return list(array.to_pylist())
     except OverflowError as error:

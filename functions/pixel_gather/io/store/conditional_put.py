@@ -31,7 +31,7 @@ _COMMIT_KEY: Final = "zarr.json"
 """`pixel_gather.core.stores.ROOT_KEY`, whose PUT commits a version. A search imports no cubes for it."""
 
 _IN_FLIGHT: Final = "<Code>ConditionalRequestConflict<"
-"""S3 cannot tell whether an object is there, as another request changes that. It asks for another try."""
+"""S3 answers so while another request changes the object, and asks for another try."""
 
 NO_ETAG: Final = "none"
 """Stands for the ETag if a store gives none."""

@@ -29,7 +29,7 @@ _READ_BY_OBSTORE: Final = (
     "AWS_DEFAULT_REGION",
 )
 _ASK_AGAIN_AFTER: Final = timedelta(minutes=5)
-"""boto3 hands out credentials that hold for ten minutes or longer. obstore would use them for thirty."""
+"""Credentials of boto3 hold for ten minutes at least. obstore would use them for thirty."""
 
 
 def find_credentials(profile: str | None) -> Any:

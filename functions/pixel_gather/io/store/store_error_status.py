@@ -62,7 +62,7 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ),
     (
         ("<Code>RequestTimeTooSkewed<",),
-        (Status.DENIED, "the clock of this machine is wrong, and AWS refuses its signatures: set it", 0),
+        (Status.DENIED, "the clock of this machine is wrong, so AWS refuses its signatures: set it", 0),
     ),
     *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD, SETTINGS_FILE)),
     ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
@@ -71,7 +71,7 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         (
             "<Code>PermanentRedirect<",
             "<Code>AuthorizationHeaderMalformed<",
-            "<Code>IllegalLocationConstraintException<",  # where its Region has to be opted in to
+            "<Code>IllegalLocationConstraintException<",  # a Region that accounts have to enable
             "without LOCATION",
         ),
         (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
