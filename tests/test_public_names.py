@@ -55,7 +55,7 @@ def test_the_page_of_python_says_which_arguments_may_be_left_out() -> None:
 
 
 def test_the_page_of_python_names_the_arguments_of_methods() -> None:
-    """Nobody could call them by it otherwise."""
+    """Without them, nobody could call a method by this page."""
     page = (Path(__file__).parents[1] / "docs/python.md").read_text()
 
     assert "\n- `split(shares, *, apart_km, seed=0)`: " in page

@@ -38,7 +38,7 @@ def test_clock_goes_on_by_the_clock_that_has_gone_further(stopped: SimpleNamespa
 
 
 def test_status_is_not_kept_while_lambda_has_stopped_the_function(stopped: SimpleNamespace) -> None:
-    """Who asks every five seconds hears what is new, and not what was seen first."""
+    """A caller that asks every five seconds gets the new status."""
     looks, seen = SharedLooks(), iter(range(9))
 
     def look() -> Look:

@@ -16,7 +16,7 @@ def test_an_answer_that_is_not_from_aws_is_told() -> None:
         raise ClientError({"Error": {"Code": "", "Message": ""}}, "DescribeStacks")
 
 
-def test_a_head_without_a_word_is_of_credentials_that_have_expired() -> None:
-    """S3 answers 400 and no body to a HEAD then."""
+def test_a_head_that_s3_answers_by_400_has_expired_credentials() -> None:
+    """The answer to a HEAD has no body that could say why."""
     with pytest.raises(DeniedError, match=r"^the AWS credentials have expired: "), aws_errors_in_words():
         raise ClientError({"Error": {"Code": "400", "Message": "Bad Request"}}, "HeadObject")

@@ -775,8 +775,8 @@ def test_list_refuses_what_it_cannot_answer(options: dict[str, Any], field_: str
 
 
 @pytest.mark.parametrize("code", ["InvalidToken", "ValidationException"])
-def test_list_refuses_a_token_that_is_none(code: str) -> None:
-    """An invalid token is a RequestError, also one that is too long."""
+def test_list_refuses_a_wrong_token(code: str) -> None:
+    """The error is a RequestError. Step Functions has another error for a token that is too long."""
     machine = FakeStepFunctions(refusals={"ListExecutions": refusal(code)})
 
     with pytest.raises(RequestError, match="token"):

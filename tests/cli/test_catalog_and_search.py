@@ -124,7 +124,7 @@ def test_parquet_can_be_searched_again(
 def test_a_search_replaces_no_other_file(
     catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A Parquet file that is there may be a list of sources."""
+    """It may be a list of sources in Parquet."""
     place = tmp_path / "list.parquet"
     pq.write_table(pa.table({"href": ["a.tif"]}), place)
     before = place.read_bytes()
@@ -224,7 +224,7 @@ def test_items_of_a_file_are_gathered(catalog: Path, capsys: pytest.CaptureFixtu
 def test_hrefs_are_of_the_address_that_was_asked_for(
     assets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As those of a list file are."""
+    """List files have such hrefs, too."""
     red = {"href": "https://host/red.tif", "alternate": {"s3": {"href": "s3://bucket/red.tif"}}}
     make_catalog([item(assets={"red": red})], to=tmp_path / "c.parquet")
     asked: tuple[str | Path, ...] = ("search", "--catalog", tmp_path / "c.parquet", *assets)

@@ -230,7 +230,7 @@ def strict_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("strict_paths")
 def test_path_that_leads_nowhere_fails() -> None:
-    """A null is something, and so is an item of an array."""
+    """A path may lead to a null or to an item of an array."""
     given = {"a": {"b": None}, "c": [1]}
     template = {"first.$": "$.a.b", "second.$": "$.c[0]", "third.$": "$$.Execution.Name"}
     context = {"Execution": {"Name": "one"}}
@@ -245,8 +245,8 @@ def test_path_that_leads_nowhere_fails() -> None:
 
 
 @pytest.mark.usefixtures("strict_paths")
-def test_rule_on_what_is_not_there_fails_unless_it_asks_for_that() -> None:
-    """Rules are looked at in their order, and the first that holds ends the look."""
+def test_rule_on_a_missing_field_fails_but_for_is_present() -> None:
+    """Rules are tried in order, until one holds."""
     rules = [
         {"Variable": "$.a", "IsPresent": True, "Next": "there"},
         {"Variable": "$.n", "NumericEquals": 0, "Next": "none"},

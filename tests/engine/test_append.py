@@ -320,8 +320,8 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
         grown.append(scenes("r"), duplicates="fail")
 
 
-def test_a_file_that_is_in_every_row_makes_no_row_known() -> None:
-    """Such as a height model beside each image. A row is known if the cube has all of its files."""
+def test_a_row_is_known_if_the_cube_has_all_of_its_files() -> None:
+    """One file that all rows share, such as a height model, does not suffice."""
 
     def with_heights(*numbers: int) -> FakeTable:
         made = tuple(

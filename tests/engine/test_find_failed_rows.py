@@ -264,8 +264,8 @@ def test_only_the_failed_source_of_a_row_is_read() -> None:
 
 
 @pytest.mark.parametrize("bands", [(), ("a", "b")])
-def test_a_source_that_comes_back_has_the_scale_that_the_list_says_of_it(bands: tuple[str, ...]) -> None:
-    """The cube keeps what the list has said: of each band, if they differ in a row."""
+def test_a_source_that_is_read_again_has_the_scale_of_the_list(bands: tuple[str, ...]) -> None:
+    """The cube keeps the scale of the list: one for each band, if the bands of a row differ."""
     numbers = [[n, n + 5][: len(bands) or 1] for n in range(3)]
     claims = [("scale", 0.5), ("offset", 10.0), ("offset_claimed", None)]
     table = FakeTable(

@@ -118,7 +118,7 @@ def test_groups_of_scenes_that_have_times_are_known_again() -> None:
 
 @pytest.mark.parametrize(("max_task_nbytes", "n_strips"), [(2**20, 1), (600, 2)])
 def test_rows_in_strips_are_not_reduced_anew(max_task_nbytes: int, n_strips: int) -> None:
-    """Each strip would decide by itself whether it gains the source that has come back."""
+    """Each strip would decide by itself whether to take the source that can be read again."""
     layout = {"chunk": [1, 3, 8], "shard_rows": 1}
     request = {"reduce": {"by": GROUP.name, "statistic": "mean"}, "output": {"layout": layout}}
     images = {href: each for href, each in IMAGES.items() if href[-1] != "1"}

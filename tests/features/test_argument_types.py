@@ -233,7 +233,7 @@ def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:
 
 
 def test_the_features_own_columns_stand_beside_any_columns_of_a_table(tmp_path: Path) -> None:
-    """Also where neither the ids nor the times are wanted. The lines keep their order."""
+    """The caller need not ask for ids and times. The lines keep their order."""
     table = tmp_path / "table.parquet"
     points(
         [{"lon": -30, "lat": 0, "name": name, "crop": crop} for name, crop in ("ba", "ac")],

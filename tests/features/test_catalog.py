@@ -96,7 +96,7 @@ def test_a_search_is_refused_where_scenes_are_taken_as_a_whole(tmp_path: Path) -
 
 @pytest.mark.parametrize("assets", ["data", None, 5, []])
 def test_assets_are_a_list_of_names(tmp_path: Path, assets: Any) -> None:
-    """A text is none: its letters are no names."""
+    """A text is no list: its letters are no names."""
     make_catalog([item("a")], to=tmp_path / "catalog.parquet")
 
     with pytest.raises(RequestError, match=r"^assets: (write a list of names|name at least one)"):
@@ -104,7 +104,7 @@ def test_assets_are_a_list_of_names(tmp_path: Path, assets: Any) -> None:
 
 
 def test_folders_are_listed_by_one_at_a_time_at_least() -> None:
-    """No folder would be listed otherwise."""
+    """With fewer, no folder would be listed."""
     with pytest.raises(RequestError, match=r"^n_listings: it is 0; write a number above 0"):
         search(catalog="catalog.parquet", expand=True, n_listings=0)
 
@@ -200,8 +200,8 @@ def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
     assert "bbox: west is 179 and east is 181.5" in named
 
 
-def test_items_that_share_an_id_are_told(tmp_path: Path) -> None:
-    """The later one stays. Items of other collections, and of the catalog that was there, are no repeats."""
+def test_a_note_counts_items_that_share_an_id(tmp_path: Path) -> None:
+    """The last one stays. Items of other collections, and those of the former catalog, do not count."""
     place = tmp_path / "catalog.parquet"
     items = [item("a", n=1), item("b"), item("a", n=2), item("a", collection="other"), item("a", n=3)]
 

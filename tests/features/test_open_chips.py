@@ -303,7 +303,7 @@ def test_chips_are_split_by_place_without_neighbours(place: Path) -> None:
 
 
 def test_chips_beyond_the_shares_are_in_no_part() -> None:
-    """Half of the places is half of them, also if nobody names the other half."""
+    """A share of a half is half of the places, also if it is the only share."""
     found = share_out(np.arange(100), {"train": 0.5, "test": 0.25}, seed=1)
 
     assert {name: len(chips) for name, chips in found.items()} == {"train": 50, "test": 25}
@@ -319,7 +319,7 @@ def test_chips_beyond_the_shares_are_in_no_part() -> None:
     ],
 )
 def test_wrong_arguments_of_batches_are_named(place: Path, given: dict[str, Any], said: str) -> None:
-    """Before a chip is read. Tar files and parts say it in the same way."""
+    """The error comes before a chip is read, also for tar files and parts."""
     with pytest.raises(RequestError, match=f"^{said}"):
         open_chips(place).batches(**given)
 

@@ -83,7 +83,7 @@ def test_what_is_no_table_of_ours_has_no_receipt(table: Path, content: bytes | N
 
 
 def test_a_table_that_is_missing_is_no_cube(tmp_path: Path) -> None:
-    """The message says which kind of thing was looked for."""
+    """The message says that a table was looked for."""
     with pytest.raises(StoreError, match="/none: no table is there; name its Parquet file or its folder"):
         verify_table(tmp_path / "none")
 

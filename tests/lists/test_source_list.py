@@ -286,7 +286,7 @@ def test_open_source_list_reads_columns_of_parquet(tmp_path: Path) -> None:
 
 
 def test_columns_of_parquet_that_pandas_and_others_write(tmp_path: Path) -> None:
-    """The index of a data frame without a name is no column. Two columns of one name are refused."""
+    """A data frame's index without a name is no column. Two columns of one name are refused."""
     with_index = {"href": HREFS, "n": Array([1, 2], DataType.int8()), "__index_level_0__": HREFS}
 
     assert [source.columns for source in read_text(tmp_path, "l.parquet", _parquet(with_index))] == [

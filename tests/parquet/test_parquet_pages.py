@@ -65,7 +65,7 @@ def test_pages_of_many_row_groups_are_not_added_up() -> None:
 
 @pytest.mark.long
 def test_a_group_without_rows_has_no_pages(tmp_path: Path) -> None:
-    """Pyarrow says 0 for where its data begin, and writes an empty dictionary."""
+    """Pyarrow writes 0 as the place of its data, and an empty dictionary."""
     rows = pa.table({"href": ["a.tif", "b.tif"]})
     with pq.ParquetWriter(tmp_path / "list.parquet", rows.schema) as writer:
         for some in (rows[:0], rows, rows[:0]):

@@ -66,7 +66,7 @@ def test_chips_that_are_left_of_a_table_have_the_digest_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", ["has_gaps", "is_large"])
 def test_a_column_of_chips_is_as_the_one_or_the_other_table_needs(name: str) -> None:
-    """A value that is missing in one of both tables is missing in the cube. So is one beyond 2^53 there."""
+    """The cube lacks values that one of the two tables lacks, and those beyond 2^53."""
     plain = ListColumn(name="label", dtype="int64", varies_in_row=False)
     special = replace(plain, has_gaps=name == "has_gaps", is_large=name == "is_large")
     for one, other in ((plain, special), (special, plain)):

@@ -127,7 +127,7 @@ def test_a_warp_reads_overviews_that_fill_no_blocks() -> None:
 def test_classes_are_read_from_overviews_that_have_no_other_values(
     *, resampling: str | None, keeps_classes: bool, expected: int | None, target: Grid | None
 ) -> None:
-    """Only the file can say so."""
+    """Only the file can say how its overviews were made."""
     levels = ((240, 240), (120, 120), (60, 60))
 
     found = level_of((480, 480), *levels, target=target, resampling=resampling, keeps_classes=keeps_classes)
@@ -161,7 +161,7 @@ def test_pixels_are_compared_along_the_axis_where_those_of_the_source_are_coarse
 
 
 def test_sources_without_a_place_on_the_grid_are_read_at_full_resolution() -> None:
-    """Why they do not fit is told when they are warped."""
+    """The warp says later why they do not fit."""
     assert finer(None) == 1.0
     assert finer(UTM, crs=None) == 1.0
     assert finer(UTM._replace(a=0.0)) == 1.0

@@ -65,7 +65,7 @@ def again(
 
 
 def test_rows_that_are_tried_again_cost_what_their_sources_do() -> None:
-    """Each is opened, and has the tiles of two lines read. Rows of one shard are one task."""
+    """A try opens each source and reads the tiles of two lines. Rows of one shard are one task."""
     estimate = again(template_of()).estimate
 
     assert estimate.n_gets == 4 * (1 + 2)

@@ -173,7 +173,7 @@ class Refused:
     said: str
     order: str | None = None
     table: FakeTable | None = None
-    """A usual one, if none is given."""
+    """A usual list, if None."""
 
 
 @pytest.mark.parametrize(

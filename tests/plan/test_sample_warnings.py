@@ -273,8 +273,8 @@ def test_claims_of_a_band_that_the_file_lacks_are_told() -> None:
     )
 
 
-def test_claims_that_are_heeded_are_not_told() -> None:
-    """Only another nodata than the file's is not heeded: the file knows it."""
+def test_claims_that_are_heeded_need_no_warning() -> None:
+    """A claimed nodata that differs from the file's is not heeded, as the file knows its own."""
     found = claims(
         ({"scale_claimed": 0.5, "offset_claimed": 3.0, "nodata_claimed": 0}, TYPICAL),
         ({"nodata_claimed": 0}, like(nodata=7)),
@@ -310,7 +310,7 @@ GONE = SourceError("gone", href="x", status=Status.MISSING)
         ((0.5, 3.0), LossWarning, "their status will be unlike"),
     ],
 )
-def test_sources_that_say_no_scale_beside_others_are_told(
+def test_a_warning_names_sources_that_say_no_scale_beside_others(
     *,
     headers: tuple[Header | SourceError, ...],
     columns: Mapping[str, Any],

@@ -39,7 +39,7 @@ def test_the_latest_update_counts_where_versions_are_equal() -> None:
 
 
 def test_updates_are_compared_as_times() -> None:
-    """The later one may have the smaller text."""
+    """The later time may have the smaller text."""
     old, new = item("b", updated="2024-01-02T01:00:00Z"), item("a", updated="2024-01-01T23:00:00-05:00")
 
     assert names(old, new) == ["a"]

@@ -202,7 +202,7 @@ def test_an_item_that_comes_twice_counts_once() -> None:
 
 @pytest.mark.parametrize("link", [{}, {"href": 7}, {"method": "POST", "body": {"token": "3"}}])
 def test_a_next_page_without_an_address_ends_the_search(link: dict[str, Any]) -> None:
-    """The scenes of the pages behind it would be lost without a word."""
+    """Otherwise the scenes of later pages would be missing, and nobody would know."""
     with (
         api(lambda _asked, _url: page(SCENES, {"rel": "next"} | link)) as server,
         pytest.raises(StoreError, match="a next page that is no address"),

@@ -50,7 +50,7 @@ def test_refusals_of_s3_are_told_apart(
     is_of_all: bool,  # noqa: FBT001 # a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By their codes. What is wrong with one object is not wrong with the others."""
+    """Their codes tell whether all objects are concerned, or one."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     answer = Answer(status=status, body=f"<Error><Code>{code}</Code></Error>".encode())

@@ -16,7 +16,7 @@ COARSE = header_of(np.zeros((1, 5, 5), "uint8"), "b", transform=UTM.shifted(-1, 
 
 
 def test_a_pixel_is_that_below_its_middle_and_none_beyond_the_finest_band() -> None:
-    """A wider band may have pixels there. No other band is asked for them."""
+    """A wider band may have pixels beyond the finest one. They are not read."""
     cols, rows = np.array([0, 1, 7, 8, -1, 3, 3]), np.array([0, 1, 5, 5, 0, 6, -1])
 
     found = lookup_pixels(cols, rows, of=FINE, on=COARSE)

@@ -55,7 +55,7 @@ def test_an_image_without_a_place_has_no_point(changes: dict[str, None], lacks: 
 
 
 def test_images_whose_crs_nobody_knows_have_no_point() -> None:
-    """Only their lines say so, and the other images are read."""
+    """Their lines say that the CRS is unknown. The other images are read."""
     image = header_of(np.zeros((1, 3, 4), "uint16"), "a", crs="LOCAL")
 
     with pytest.raises(SourceError) as caught:

@@ -31,7 +31,7 @@ def made_by_a_killed_process(folder: Path, monkeypatch: pytest.MonkeyPatch, *, t
 def test_next_process_of_lambda_finds_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lambda keeps /tmp when it has killed a function, and starts it there again."""
+    """Lambda kills a function, keeps its /tmp, and starts the next process there."""
     folder = tmp_path / "pixel-gather"
     first = made_by_a_killed_process(folder, monkeypatch, task_root="/var/task")
     (first / "list.sqlite").write_text("a list")
@@ -56,7 +56,7 @@ def test_elsewhere_temporary_files_stay_where_they_are(
 
 
 def test_every_function_that_has_stores_takes_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does so when it starts, before it writes anything."""
+    """A function takes its folder when it starts, before it writes a file."""
     taken: list[bool] = []
     monkeypatch.setattr(stores, "take_folder", lambda: taken.append(True))
 

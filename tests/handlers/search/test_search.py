@@ -457,7 +457,7 @@ def test_pages_of_links_and_scenes_follow_one_another(
 
 
 def test_links_can_be_signed(function: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SigV4 wants spaces as %20. A signature of this request is none of the next one."""
+    """SigV4 wants spaces as %20. A link has no signature of the request that it came from."""
     monkeypatch.setattr(answer_area, "MOST_SCENES", 1)
     write(tmp_path, *(item(f"s{n}", time=f"2024-06-0{n}T00:00:00Z") for n in (1, 2, 3)))
     asked = "ids=s1%2C%20s2%2C%20s3&X-Amz-Signature=ab12"

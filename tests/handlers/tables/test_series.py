@@ -84,7 +84,7 @@ def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
 def test_a_long_series_is_a_table_job(
     service: Service, lonlat: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it takes too long, or has too many values. The table has the same ones."""
+    """A job starts for many images, for slow ones and for many values. Its table has the same values."""
     body = {"point": list(lonlat), "sources": LIST}
     _, short = service.do("POST", "/series", body)
     monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", N - 1)
