@@ -41,8 +41,8 @@ def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
     """Return both texts as times; None if one is no time."""
     if not (isinstance(found, str) and isinstance(wanted, str)):
         return None
-    times = _as_time(found), _as_time(wanted)
-    return None if None in times else times
+    one, other = _as_time(found), _as_time(wanted)
+    return None if one is None or other is None else (one, other)
 
 
 @lru_cache(maxsize=2 * _LONGEST_LIST)  # a condition is compared with every scene
