@@ -12,6 +12,7 @@ from pixel_gather.core.scenes.item import (
     find_asset,
     footprint_shape,
     scene_key,
+    wanted_assets,
     without_links,
 )
 from scenes.scenes import item
@@ -223,3 +224,10 @@ def test_assets_without_names_are_those_with_data() -> None:
 
     assert asset_hrefs(scene) == [("plain", "1"), ("empty", "5"), ("null", "6"), ("data", "2")]
     assert asset_hrefs(scene, ("thumbnail", "nowhere", "other")) == [("thumbnail", "3")]
+
+
+def test_an_asset_without_an_address_hides_no_other() -> None:
+    """The asset of the common name is taken instead of it, as it is."""
+    red = {"href": "1", "bands": [{"eo:common_name": "red"}]}
+
+    assert wanted_assets(item(assets={"red": {"roles": ["data"]}, "B04": red}), ("red",)) == [("red", red)]

@@ -189,6 +189,7 @@ def test_a_scene_without_the_asset_has_no_href() -> None:
         ),
         ({"href": "https://my.s3data.s3.amazonaws.com/a%20b.tif"}, "s3", "s3://my.s3data/a b.tif"),
         ({"href": "https://s3.us-west-2.amazonaws.com/data/a.tif"}, "s3", "s3://data/a.tif"),
+        ({"href": "https://s3.amazonaws.com/data"}, "s3", "https://s3.amazonaws.com/data"),  # no key
         ({"href": "https://data.s3.dualstack.us-west-2.amazonaws.com/a.tif"}, "s3", "s3://data/a.tif"),
         ({"href": "https://data.s3.xamazonaws.com/a.tif"}, "s3", "https://data.s3.xamazonaws.com/a.tif"),
         ({"href": "https://data.example.org/a.tif"}, "s3", "https://data.example.org/a.tif"),

@@ -12,7 +12,7 @@ from pixel_gather.core.area import finite
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.scenes.folders import unlisted_folders
-from pixel_gather.core.scenes.item import asset_hrefs, common_names, find_asset, scene_key
+from pixel_gather.core.scenes.item import common_names, find_asset, scene_key, wanted_assets
 from pixel_gather.core.scenes.scene_sources import Address, address_of, asset_choices, band_numbers
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
@@ -204,9 +204,7 @@ def _hrefs(found: FoundScenes, assets: tuple[str, ...], address: Address) -> Ite
     if assets:
         _refuse_bands(assets)
     for item in found.items:
-        for name, _ in asset_hrefs(item, assets):
-            asset = find_asset(item["assets"], name)
-            assert asset is not None  # noqa: S101 # it has an href
+        for _, asset in wanted_assets(item, assets):
             yield address_of(asset, address)
 
 

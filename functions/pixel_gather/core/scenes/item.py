@@ -159,7 +159,14 @@ def _parse_geometry(geometry: Any, name: str) -> "BaseGeometry":
 
 
 def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """Return (name, href) of an item's assets.
+    """Return (name, href) of each of `wanted_assets`."""
+    return [(name, asset["href"]) for name, asset in wanted_assets(item, names)]
+
+
+def wanted_assets(
+    item: Mapping[str, Any], names: tuple[str, ...] = ()
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return an item's assets that have an href, each with the name that it was found by.
 
     Args:
         item: A STAC item.
@@ -172,10 +179,10 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
         if isinstance(each, Mapping) and isinstance(each.get("href"), str)
     ]
     if not names:
-        return [(key, each["href"]) for key, each in assets if _is_data(each)]
+        return [(key, each) for key, each in assets if _is_data(each)]
     by_key = dict(assets)
     found = ((name, find_asset(by_key, name)) for name in names)
-    return [(name, asset["href"]) for name, asset in found if asset is not None]
+    return [(name, asset) for name, asset in found if asset is not None]
 
 
 def find_asset(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -212,8 +212,8 @@ def _as_s3(href: str) -> str:
     """Return the S3 address of an object that is named by its web address on AWS."""
     if (match := _ON_AWS.fullmatch(href)) is None:
         return href
-    path = unquote(match["path"])
-    return f"s3://{match['bucket']}/{path}" if match["bucket"] else f"s3://{path}"
+    bucket, _, key = f"{match['bucket'] or ''}/{match['path']}".lstrip("/").partition("/")
+    return f"s3://{bucket}/{unquote(key)}" if key else href
 
 
 def _find_asset(item: Item, name: str) -> Mapping[str, Any] | None:
