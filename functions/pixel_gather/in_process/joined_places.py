@@ -3,14 +3,9 @@
 import os
 from typing import Final
 
-import obstore
-from obstore.exceptions import BaseError
-
-from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.model.status import Status
-from pixel_gather.in_process.places import open_existing
+from pixel_gather.core.errors import RequestError
+from pixel_gather.in_process.places import holds_file, open_existing
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _REPOSITORY_KEY: Final = "repo"
@@ -25,22 +20,6 @@ def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = N
 def holds_joined(store: Store, place: str) -> bool:
     """Tell whether joined cubes are at a place, and not one cube. Errors as in `holds_file`."""
     return holds_file(store, place, _REPOSITORY_KEY)
-
-
-def holds_file(store: Store, place: str, key: str) -> bool:
-    """Tell whether a file is at a place. A store that refuses to say holds none.
-
-    Raises:
-        StoreError: The store does not answer.
-    """
-    try:
-        obstore.head(store, key)
-    except (BaseError, OSError) as error:  # S3 also says of a missing object that it may not be read
-        status, *_ = classify_store_error(error)
-        if status is Status.TIMED_OUT:  # so would the next request
-            raise StoreError(f"{place} cannot be read: {said_of_place(error)}") from error
-        return False
-    return True
 
 
 def refuse_joined(store: Store, place: str, *, done: str, instead: str) -> None:

@@ -1,4 +1,4 @@
-"""Places of cubes, as a user of this process names them."""
+"""Places of cubes and files, as a user of this process names them."""
 
 import asyncio
 import json
@@ -8,7 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import obstore
+from obstore.exceptions import BaseError
+
 from pixel_gather.core.errors import DAMAGED_JSON, GatherError, RequestError, StoreError
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.check_file_name import check_file_name
 from pixel_gather.core.request.href_policy import (
     BUCKET_SCHEMES,
@@ -24,6 +28,7 @@ from pixel_gather.core.request.href_policy import (
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.store.object_store import Store, open_place, open_store, open_to_read, split_href
+from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _BY_XARRAY: Final = ", or open it by xarray.open_zarr with fsspec and aiohttp"
@@ -191,6 +196,22 @@ def _decoded(content: bytes) -> dict[str, Any]:
     except DAMAGED_JSON:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def holds_file(store: Store, place: str, key: str) -> bool:
+    """Tell whether a file is at a place. A store that refuses to say holds none.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
+    try:
+        obstore.head(store, key)
+    except (BaseError, OSError) as error:  # S3 also says of a missing object that it may not be read
+        status, *_ = classify_store_error(error)
+        if status is Status.TIMED_OUT:  # so would the next request
+            raise StoreError(f"{place} cannot be read: {said_of_place(error)}") from error
+        return False
+    return True
 
 
 def show_place(place: str) -> str:

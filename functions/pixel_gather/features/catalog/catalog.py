@@ -37,8 +37,13 @@ from pixel_gather.features.catalog.catalog_writer import (
 from pixel_gather.features.catalog.search import items_of_api
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import Job, listed, opened_job
-from pixel_gather.in_process.joined_places import holds_file
-from pixel_gather.in_process.places import check_parquet_place, check_place, href_here, show_place
+from pixel_gather.in_process.places import (
+    check_parquet_place,
+    check_place,
+    holds_file,
+    href_here,
+    show_place,
+)
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin

@@ -19,8 +19,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.index.read_headers import IndexedSource, index_sources
 from pixel_gather.in_process.cleanup import folders_removed_on_failure
 from pixel_gather.in_process.job import listed, opened_job
-from pixel_gather.in_process.joined_places import holds_file
-from pixel_gather.in_process.places import check_parquet_place, check_place, show_place
+from pixel_gather.in_process.places import check_parquet_place, check_place, holds_file, show_place
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run

@@ -11,8 +11,8 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.href_policy import place_text, with_home
 from pixel_gather.features.verify.check_cube import Verified, check_cube
 from pixel_gather.features.verify.check_table import VerifiedTable, check_table
-from pixel_gather.in_process.joined_places import holds_file, refuse_joined
-from pixel_gather.in_process.places import href_here, open_existing
+from pixel_gather.in_process.joined_places import refuse_joined
+from pixel_gather.in_process.places import holds_file, href_here, open_existing
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables.table_receipt import RESULT_KEY, TABLE_KEY, key_in_folder, read_result
