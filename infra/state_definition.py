@@ -196,7 +196,7 @@ class StateDefinition(Construct):
         )
         if not has_rounds:
             verdict.when(sfn.Condition.string_equals("$.verdict", "waiting"), self._wait().next(planned))
-        # The verdicts above lack n_missing. A rule on a missing field fails the execution.
+        # After those verdicts, which have no n_missing: a rule on a missing field fails the execution.
         verdict.when(sfn.Condition.number_equals("$.n_missing", 0), finished)
         # Between them: the Map, or a small gather without one. With rounds, the verdict comes again.
         mapped = self._shards(shards)

@@ -227,7 +227,7 @@ def test_assets_without_names_are_those_with_data() -> None:
 
 
 def test_an_asset_without_an_address_hides_no_other() -> None:
-    """The asset of the common name is taken instead of it, as it is."""
+    """One asset is called red and has no address. Another one has a red band, and is taken."""
     red = {"href": "1", "bands": [{"eo:common_name": "red"}]}
 
     assert wanted_assets(item(assets={"red": {"roles": ["data"]}, "B04": red}), ("red",)) == [("red", red)]

@@ -118,7 +118,7 @@ def _check_name(request: "GatherRequest", settings: Settings) -> None:
     are_samples = all(href.startswith(folder) for href in request.sources.hrefs or ("",))
     if request.cube_name.startswith(PREFIX) and not are_samples:
         raise RequestError(
-            f"a cube whose name begins with {PREFIX} is one of the deployment's own check, and expires: "
+            f"a cube whose name begins with {PREFIX} belongs to the deployment's own checks, and expires: "
             "write another name",
             field="output.name" if request.output.append_to is None else "output.append_to",
         )

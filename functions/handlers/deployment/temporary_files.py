@@ -1,7 +1,7 @@
-"""A folder for the temporary files of this process. What a killed process has left there is removed.
+"""A folder in Lambda's /tmp for the temporary files of this process. It is emptied first.
 
-Lambda kills a function that takes too long or too much memory. Its next process has the same /tmp. A few
-lists or tables that a killed process has left there would fill it.
+Lambda kills a function that takes too long or too much memory. The next process gets the same /tmp. A few
+lists or tables of killed processes would fill it.
 """
 
 import os

@@ -288,8 +288,8 @@ def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":
     """Return a shape that crosses the antimeridian as one piece, its eastern part beyond 180 degrees.
 
     A shape crosses if it has parts on both edges of the map. RFC 7946 asks that shapes be cut there into
-    parts. A part also crosses if two of its neighbouring positions are more than half a turn apart. A
-    part whose ring goes around the Earth holds the map from the ring to the nearer pole.
+    parts. A part also crosses if the longitudes of two neighbouring positions differ by more than 180
+    degrees. If its ring goes around the Earth, the part covers all from the ring to the nearer pole.
     """
     import numpy as np  # noqa: PLC0415 # as above
     import shapely  # noqa: PLC0415 # as above

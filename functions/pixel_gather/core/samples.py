@@ -13,8 +13,10 @@ FOLDER: Final = "samples/"
 """Where the control bucket has them."""
 
 PREFIX: Final = "pixel-gather-canary-"
-"""Names of gathers of samples, and of their cubes, begin so. These cubes expire. No other cube may have such
-a name."""
+"""The deployment's own checks gather the samples. Names of these gathers, and of their cubes, begin with it.
+
+The cubes expire. No other cube may have such a name.
+"""
 
 PIXELS: Final = "c25eed3c25762b5f25bb68021aaec2c8"
 """The digest of all pixels of `request_of`, as a report has it."""

@@ -166,7 +166,7 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
 def wanted_assets(
     item: Mapping[str, Any], names: tuple[str, ...] = ()
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return an item's assets that have an href, each with the name that it was found by.
+    """Return (name, asset) of an item's assets that have an href. The name is its key, or one of ``names``.
 
     Args:
         item: A STAC item.

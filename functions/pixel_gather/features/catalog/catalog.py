@@ -276,7 +276,7 @@ def _made(
     place = place_text(to, "to")
     tally = _Tally(on_progress)
     with _opened_place(to, settings) as (store, key), SpooledItems() as spooled:
-        # The Parquet file first: another writer may finish between both looks, and writes it last.
+        # Look for the Parquet file first: another writer may finish meanwhile, and writes it last.
         if holds_file(store, place, key) and run(present_etag(store, key)) is None:
             raise RequestError(f"{place} exists and is no catalog: choose another name", field="to")
         for origin in origins:
