@@ -292,7 +292,7 @@ _PIXELS = (
         type=ResamplingOption(),
         metavar="WAY|BAND=WAY,...",
         help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
-        "With --grid-crs or --like: nearest or bilinear.",
+        "With --grid-crs or --like: nearest, bilinear or cubic.",
     ),
 )
 _OUTPUT = (

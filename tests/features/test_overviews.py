@@ -21,7 +21,7 @@ LEVELS = {"EPSG:32632": 1, "EPSG:32633": 1, "EPSG:3857": 1, "EPSG:4326": 0, "EPS
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear", "cubic"])
 def test_each_file_is_read_from_the_overview_that_fits(tmp_path: Path, resampling: str) -> None:
     """Rows equal GDAL's warper on that overview, bit for bit, in strips, too."""
     files = [

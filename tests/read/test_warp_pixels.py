@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.plan.warped_grid import places_on
-from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps, _positions
-from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, table_of
+from pixel_gather.core.plan.warped_grid import lay_warp, places_on
+from pixel_gather.core.read.warp_pixels import WarpedBlock, _Maps, _positions, warp_pixels
+from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, header_of, table_of
 from support.plans import planned
 from support.read_rows import read_rows
 
@@ -124,7 +125,7 @@ def turned_image(pixels: Pixels) -> FakeImage:
 
 @pytest.mark.long
 @pytest.mark.parametrize("box", [(0, 0, 900, 700), (300, -900, 640, -520), (-900, -900, 0, 0)])
-@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear", "cubic"])
 def test_only_tiles_that_change_a_pixel_are_read(resampling: str, box: tuple[int, int, int, int]) -> None:
     """Every other pixel of the file may be any, and the row is the same."""
     window = {"bbox": [UTM.c + box[0], UTM.f + box[1], UTM.c + box[2], UTM.f + box[3]], "crs": "EPSG:32631"}
@@ -176,3 +177,67 @@ def test_map_is_made_once_for_all_threads_and_kept_while_there_is_room() -> None
     for name in "babcab":
         maps.get(name, partial(make, name))
     assert made == ["a", "b", "c", "a", "b"]
+
+
+def warped_aside(pixels: Pixels, *, resampling: Resampling, nodata: float | None = None) -> Pixels:
+    """Return pixels on a grid whose middles lie 0.25 of a pixel right of theirs, and 0.375 below."""
+    height, width = pixels.shape
+    place = Transform(1.0, 0.0, 0.25, 0.0, -1.0, -0.375)
+    target = Grid(width=width - 1, height=height - 1, transform=place, crs="a", tile_width=9, tile_height=9)
+    header = header_of(pixels[None], "a", transform=Transform(1.0, 0.0, 0.0, 0.0, -1.0, 0.0), crs="a")
+    out = np.empty((1, height - 1, width - 1), pixels.dtype)
+    warp = lay_warp(header, target, FakeProjector())
+    warp_pixels(
+        pixels[None],
+        out,
+        warp=warp,
+        resampling=resampling,
+        nodata=nodata,
+        fill_value=0 if nodata is None else nodata,
+        projector=FakeProjector(),
+    )
+    found: Pixels = out[0]
+    return found
+
+
+def test_cubic_means_are_exact_for_parabolas() -> None:
+    """As Keys shows for his kernel. At the edges of a source they are bilinear."""
+    rows, cols = np.mgrid[:9, :12] + 0.0
+
+    found = warped_aside(2 * cols**2 - 3 * cols * rows + rows**2 + 7, resampling="cubic")
+
+    cols, rows = cols[:-1, :-1] + 0.25, rows[:-1, :-1] + 0.375
+    expected = 2 * cols**2 - 3 * cols * rows + rows**2 + 7
+    np.testing.assert_allclose(found[1:-1, 1:-1], expected[1:-1, 1:-1], rtol=1e-12)
+    of_four = warped_aside(2 * np.mgrid[:9, :12][1] ** 2.0, resampling="bilinear")
+    beside = warped_aside(2 * np.mgrid[:9, :12][1] ** 2.0, resampling="cubic")
+    for edge in (np.s_[0], np.s_[-1], np.s_[:, 0], np.s_[:, -1]):
+        np.testing.assert_array_equal(beside[edge], of_four[edge])
+    assert not np.isclose(beside[1:-1, 1:-1], of_four[1:-1, 1:-1]).any()
+
+
+def test_cubic_means_beside_a_missing_pixel_are_bilinear() -> None:
+    """All whose 4 x 4 pixels hold it, and no others."""
+    pixels = np.random.default_rng(3).integers(1, 1000, (12, 14)) + 0.0
+    bare, pixels[5, 7] = pixels.copy(), -1
+
+    found = warped_aside(pixels, resampling="cubic", nodata=-1)
+
+    is_beside = np.zeros(found.shape, dtype=bool)
+    is_beside[3:7, 5:9] = True
+    np.testing.assert_array_equal(
+        found[is_beside], warped_aside(pixels, resampling="bilinear", nodata=-1)[is_beside]
+    )
+    np.testing.assert_array_equal(found[~is_beside], warped_aside(bare, resampling="cubic")[~is_beside])
+
+
+def test_cubic_means_end_at_the_last_numbers_of_a_dtype() -> None:
+    """Beside a step they would lie beyond both pixels."""
+    pixels = np.where(np.arange(10) < 5, 0, 255) * np.ones((8, 1))
+
+    as_bytes = warped_aside(pixels.astype("uint8"), resampling="cubic")
+    as_floats = warped_aside(pixels, resampling="cubic")
+
+    assert as_floats.min() < 0
+    assert as_floats.max() > 255
+    np.testing.assert_array_equal(as_bytes, np.floor(np.clip(as_floats, 0, 255) + 0.5))

@@ -321,7 +321,7 @@ MISTAKES = [
         "means of four without a CRS",
         PLAIN | {"grid": {"resolution": 9, "resampling": "bilinear"}},
         "grid",
-        "without crs, resampling is average or mode or nearest, not bilinear",
+        "without crs, resampling is one of average, mode, nearest, not bilinear",
     ),
     Mistake(
         "means of four classes",

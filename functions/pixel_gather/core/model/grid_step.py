@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.window import Window
 
-type Resampling = Literal["average", "mode", "nearest", "bilinear"]
+type Resampling = Literal["average", "mode", "nearest", "bilinear", "cubic"]
 
 MOST_TIMES: Final = 256
 """Largest number of a source. Sums of so many pixels of 16 bits, squared, fit 32 bits."""

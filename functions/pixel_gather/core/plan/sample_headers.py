@@ -188,7 +188,9 @@ def draft_slot(
         below=None if most is None else most.below,
     )
     # Can the resampling be exact?
-    is_mean = slot.resampling == "bilinear" or (slot.resampling == "average" and slot.step.over > 1)
+    is_mean = slot.resampling in ("bilinear", "cubic") or (
+        slot.resampling == "average" and slot.step.over > 1
+    )
     if is_mean and header.dtype in _NO_EXACT_MEAN:
         others = "nearest" if slot.is_warped else "mode or nearest"
         raise RequestError(

@@ -29,7 +29,8 @@ _EDGE: Final = 1e-10
 """Share of a pixel by which a place may lie beyond the right or lower edge of a source, as GDAL decides."""
 
 _MARGIN: Final = 2
-"""Pixels that are read around those below the edges of a window: for its curves between middles of pixels."""
+"""Pixels that are read around those below the edges of a window. A cubic mean takes up to two on each side.
+At least half a pixel is left for the curve of an edge between two places that are computed."""
 
 _MOST_ON_EDGE: Final = 1024
 """Pixels on each edge of a window whose places are computed, to learn what is below the window."""

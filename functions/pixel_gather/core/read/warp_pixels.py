@@ -1,4 +1,4 @@
-"""Warp the pixels of a source onto a grid in another CRS: the one below each middle, or the mean of four.
+"""Warp the pixels of a source onto a grid in another CRS: the one below each middle, or a mean around it.
 
 Thousands of files share few grids. So which pixels are taken is found once for each pair of grids, block by
 block, and kept for all files that a process reads.
@@ -37,6 +37,13 @@ _CACHED_PIXELS: Final = 2**14
 _KEPT_CUTS: Final = 1024
 """Pairs of grids, and of lines, of which a process remembers which tiles are touched."""
 
+_STEPS: Final[dict[Resampling, tuple[int, ...]]] = {
+    "nearest": (0,),
+    "bilinear": (0, 1),
+    "cubic": (-1, 0, 1, 2),
+}
+"""Pixels of a row or column that a mean takes, counted from the last one before the middle."""
+
 _LEAST_WEIGHT: Final = 1e-5
 """Least weight of the pixels that are there, of 1, for a mean. GDAL's."""
 
@@ -49,6 +56,9 @@ class FourPixels(Struct, frozen=True, kw_only=True):
 
     weights: tuple[Floats, Floats, Floats, Floats]
     """Of the left and the right ones, and of the upper and the lower ones."""
+
+    has_sixteen: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
+    """Where 4 x 4 pixels around the middle lie on the source. None unless means are cubic."""
 
 
 class WarpedBlock(Struct, frozen=True, kw_only=True):
@@ -69,9 +79,9 @@ class WarpedBlock(Struct, frozen=True, kw_only=True):
     @property
     def nbytes(self) -> int:
         """Size in memory."""
-        around = () if self.four is None else (self.four.first, *self.four.weights)
-        found = (self.index, *around, *(() if self.inside is None else (self.inside,)))
-        return sum(each.nbytes for each in found)
+        four = self.four
+        around = () if four is None else (four.first, *four.weights, four.has_sixteen)
+        return sum(each.nbytes for each in (self.index, self.inside, *around) if each is not None)
 
 
 def warp_pixels(
@@ -93,7 +103,7 @@ def warp_pixels(
         own: The pixels of ``warp.window``, shape (band, y, x).
         out: The warp's lines, shape (band, y, x). They are overwritten.
         warp: Where they lie.
-        resampling: ``nearest`` or ``bilinear``.
+        resampling: ``nearest``, ``bilinear`` or ``cubic``.
         nodata: What missing pixels of the source hold. They do not count in a mean.
         fill_value: What a pixel holds where the source has none.
         projector: Between the CRSs.
@@ -106,7 +116,7 @@ def warp_pixels(
         SourceError: Some pixels are not where those around them are, as around a pole or at 180 degrees.
     """
     extents = []
-    shown = [_shown(pixels, nodata) if resampling == "bilinear" else None for pixels in own]
+    shown = [None if resampling == "nearest" else _shown(pixels, nodata) for pixels in own]
     for (start, stop), block in _map_blocks(warp, resampling, projector):
         lines = slice(start - warp.lines[0], stop - warp.lines[0])
         for band, pixels, are_shown in zip(out[:, lines], own, shown, strict=True):
@@ -169,11 +179,13 @@ def _touched_tiles(warp: Warp, resampling: Resampling, projector: Projector) -> 
     for _, block in _map_blocks(warp, resampling, projector):
         at = block.index if block.four is None else block.four.first
         rows, cols = np.divmod(at if block.inside is None else at[block.inside], window.width)
-        steps = (0,) if block.four is None else (0, 1)
+        steps = _STEPS[resampling]
         for down in steps:
-            tile_rows = (np.minimum(rows + down, window.height - 1) + window.row_off) // own.tile_height
+            at_rows = np.clip(rows + down, 0, window.height - 1)
+            tile_rows = (at_rows + window.row_off) // own.tile_height
             for across in steps:
-                tile_cols = (np.minimum(cols + across, window.width - 1) + window.col_off) // own.tile_width
+                at_cols = np.clip(cols + across, 0, window.width - 1)
+                tile_cols = (at_cols + window.col_off) // own.tile_width
                 touched[tile_rows - first_row, tile_cols - first_col] = True
     return touched
 
@@ -223,37 +235,91 @@ def _take_means(
     nodata: float | None,
     fill_value: float,
 ) -> None:
-    """Take the weighted mean of the four pixels around each middle, in the order of GDAL's operations.
+    """Take the weighted mean of the pixels around each middle, in the order of GDAL's operations.
 
-    Missing ones do not count. If the one below the middle is missing, there is no mean. Some lines at a time,
-    so that what is between fits the processor's cache.
+    A cubic mean is that of 4 x 4 pixels. If one of these is missing or lies beside the source, the mean is
+    that of the four nearest, as a bilinear one. Of these four, missing ones do not count. If the one below
+    the middle is missing, there is no mean. Some lines at a time, so that what is between fits the
+    processor's cache.
     """
-    left, right, upper, lower = around.weights
-    wide, n_lines = pixels.shape[1], max(_CACHED_PIXELS // out.shape[1], 1)
-    four = (0, left, upper), (1, right, upper), (wide, left, lower), (wide + 1, right, lower)
+    n_lines = max(_CACHED_PIXELS // out.shape[1], 1)
+    all_shown = None if shown is None or around.has_sixteen is None else _where_sixteen(shown)
     for start in range(0, len(out), n_lines):
         lines = slice(start, start + n_lines)
-        total, of_all = (np.zeros(out[lines].shape) for _ in range(2))
-        for step, across, down in four:
-            at = around.first[lines] + step
-            weight, values = across[lines] * down[lines], pixels.take(at, mode="clip")
-            if shown is not None:
-                is_there = shown.take(at, mode="clip")
-                weight *= is_there
-                values[~is_there] = 0
-            of_all += weight
-            weight *= values
-            total += weight
-        has_mean = of_all >= _LEAST_WEIGHT
+        means, has_mean = _means_of_four(pixels, shown, around, lines)
         if shown is not None:
             has_mean &= shown.take(block.index[lines], mode="clip")
         if block.inside is not None:
             has_mean &= block.inside[lines]
+        if around.has_sixteen is not None:
+            is_cubic = around.has_sixteen[lines]
+            if all_shown is not None:
+                is_cubic = is_cubic & all_shown.take(around.first[lines], mode="clip")
+            np.copyto(means, _cubic_means(pixels, around, lines), where=is_cubic)
         if has_mean.all():
-            out[lines] = _convert_means(total / of_all, out.dtype, nodata)
+            out[lines] = _convert_means(means, out.dtype, nodata)
         else:
             out[lines] = fill_value
-            out[lines][has_mean] = _convert_means(total[has_mean] / of_all[has_mean], out.dtype, nodata)
+            out[lines][has_mean] = _convert_means(means[has_mean], out.dtype, nodata)
+
+
+def _means_of_four(
+    pixels: Pixels, shown: Pixels | None, around: FourPixels, lines: slice
+) -> tuple[Floats, "np.ndarray[Any, np.dtype[np.bool_]]"]:
+    """Return the bilinear means of some lines, and where pixels enough are there for one."""
+    left, right, upper, lower = (each[lines] for each in around.weights)
+    total, of_all = np.zeros(left.shape), np.zeros(left.shape)
+    wide = pixels.shape[1]
+    four = (0, left, upper), (1, right, upper), (wide, left, lower), (wide + 1, right, lower)
+    for step, across, down in four:
+        at = around.first[lines] + step
+        weight, values = across * down, pixels.take(at, mode="clip")
+        if shown is not None:
+            is_there = shown.take(at, mode="clip")
+            weight *= is_there
+            values[~is_there] = 0
+        of_all += weight
+        weight *= values
+        total += weight
+    has_mean: np.ndarray[Any, np.dtype[np.bool_]] = of_all >= _LEAST_WEIGHT
+    return np.divide(total, of_all, out=total, where=has_mean), has_mean
+
+
+def _cubic_means(pixels: Pixels, around: FourPixels, lines: slice) -> Floats:
+    """Return the cubic means of some lines. Where a pixel is missing or beside the source, they are any."""
+    _, right, _, lower = (each[lines] for each in around.weights)
+    across, total = _cubic_weights(right), np.zeros(right.shape)
+    for down, of_row in zip(_STEPS["cubic"], _cubic_weights(lower), strict=True):
+        of_pixels = np.zeros(right.shape)
+        for step, weight in zip(_STEPS["cubic"], across, strict=True):
+            at = around.first[lines] + (down * pixels.shape[1] + step)
+            of_pixels += weight * pixels.take(at, mode="clip")
+        total += of_row * of_pixels
+    return total
+
+
+def _cubic_weights(share: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the weights of four pixels in a row, by the way of the middle from the second to the third one.
+
+    They are those of Keys, Cubic convolution interpolation for digital image processing (1981), with -1/2
+    for his a.
+    """
+    half = 0.5 * share
+    half_square, three = half * share, 3.0 * share
+    return (
+        half * (share * (2 - share) - 1),
+        half_square * (three - 5) + 1,
+        half * (share * (4 - three) + 1),
+        half_square * (share - 1),
+    )
+
+
+def _where_sixteen(shown: Pixels) -> Pixels:
+    """Return where 4 x 4 pixels are there: one before, itself and two after, down and across."""
+    found = np.zeros_like(shown)
+    across = shown[:, :-3] & shown[:, 1:-2] & shown[:, 2:-1] & shown[:, 3:]
+    found[1:-2, 1:-2] = across[:-3] & across[1:-2] & across[2:-1] & across[3:]
+    return found
 
 
 def _convert_means(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) -> Pixels:
@@ -261,7 +327,9 @@ def _convert_means(means: Floats, dtype: "np.dtype[Any]", nodata: float | None) 
     is_float = dtype.kind == "f"
     if dtype == np.float16:  # GDAL rounds these twice
         means = means.astype(np.float32)
-    found: Pixels = means.astype(dtype) if is_float else np.floor(means + 0.5).astype(dtype)
+    if not is_float:  # a cubic mean may lie beyond the pixels that it is made of
+        means = np.floor(np.clip(means, np.iinfo(dtype).min, np.iinfo(dtype).max) + 0.5)
+    found: Pixels = means.astype(dtype)
     keep_off_nodata(found, nodata)
     return found
 
@@ -279,11 +347,13 @@ def _map_blocks(
 ) -> Iterator[tuple[tuple[int, int], WarpedBlock]]:
     """Yield lines [start, stop) of each block, and its map."""
     for start, stop in _blocks(warp):
-        make = partial(_map_block, warp, start, stop, projector, with_weights=resampling == "bilinear")
+        make = partial(_map_block, warp, start, stop, projector, resampling=resampling)
         yield (start, stop), _maps().get((projector, warp, resampling, start), make)
 
 
-def _map_block(warp: Warp, start: int, stop: int, projector: Projector, *, with_weights: bool) -> WarpedBlock:
+def _map_block(
+    warp: Warp, start: int, stop: int, projector: Projector, *, resampling: Resampling
+) -> WarpedBlock:
     """Find which pixels some lines take."""
     own, window = warp.own, warp.window
     assert window is not None  # noqa: S101 # some pixels were read
@@ -300,20 +370,27 @@ def _map_block(warp: Warp, start: int, stop: int, projector: Projector, *, with_
     return _block_of(
         _positions(at_cols, at_rows, window).reshape(shape),
         inside.reshape(shape),
-        _around_places(cols, rows, warp, window, shape) if with_weights else None,
+        None if resampling == "nearest" else _around_places(cols, rows, warp, window, shape, resampling),
     )
 
 
 def _around_places(
-    cols: Floats, rows: Floats, warp: Warp, window: Window, shape: tuple[int, int]
+    cols: Floats, rows: Floats, warp: Warp, window: Window, shape: tuple[int, int], resampling: Resampling
 ) -> FourPixels:
     at_cols, left, right = _neighbours(cols, warp.own.width)
     at_rows, upper, lower = _neighbours(rows, warp.own.height)
-    last_cols = np.minimum(at_cols + 1, warp.own.width - 1)
-    _positions(last_cols, np.minimum(at_rows + 1, warp.own.height - 1), window)  # they were read, too
+    steps, has_sixteen = _STEPS[resampling], None
+    for step in (steps[0], steps[-1]):  # they were read, too
+        beside_cols = np.clip(at_cols + step, 0, warp.own.width - 1)
+        _positions(beside_cols, np.clip(at_rows + step, 0, warp.own.height - 1), window)
+    if resampling == "cubic":
+        has_sixteen = (at_cols >= 1) & (at_cols + 2 < warp.own.width)
+        has_sixteen &= (at_rows >= 1) & (at_rows + 2 < warp.own.height)
+        has_sixteen = has_sixteen.reshape(shape)
     return FourPixels(
         first=_positions(at_cols, at_rows, window).reshape(shape),
         weights=(left.reshape(shape), right.reshape(shape), upper.reshape(shape), lower.reshape(shape)),
+        has_sixteen=has_sixteen,
     )
 
 

@@ -9,13 +9,17 @@ from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.window import Transform, WindowRule
 from pixel_gather.core.request.request_part import Coordinate, RequestPart, Size
 
-_OF_WARP: Final = ("nearest", "bilinear")
+_OF_WARP: Final = ("nearest", "bilinear", "cubic")
 """How pixels of another CRS become those of a grid."""
 
 _OF_BLOCKS: Final = ("average", "mode", "nearest")
 """How whole blocks of pixels become one."""
 
-_OF_CLASSES: Final[dict[Resampling, Resampling]] = {"average": "mode", "bilinear": "nearest"}
+_OF_CLASSES: Final[dict[Resampling, Resampling]] = {
+    "average": "mode",
+    "bilinear": "nearest",
+    "cubic": "nearest",
+}
 """What classes, which have no mean, get instead of one."""
 
 type Width = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -55,11 +59,11 @@ class GridRequest(RequestPart):
     resampling: Resampling | dict[str, Resampling] | None = Field(
         None,
         description="How pixels become one: for all bands, or by name. With crs: nearest, the pixel below "
-        "the middle (the default), or bilinear, the weighted mean of the four around it; for classes, such "
-        "as scl, always nearest. Without crs: how whole blocks of finer pixels become one, average if not "
-        "given. Bands of classes are never averaged: they get mode. average: the mean of the "
-        "pixels that are not missing. mode: the most frequent value, the least of several. nearest: the "
-        "pixel right below the middle.",
+        "the middle (the default), bilinear, the weighted mean of the four around it, or cubic, that of the "
+        "4 x 4 around it; for classes, such as scl, always nearest. Without crs: how whole blocks of finer "
+        "pixels become one, average if not given. Bands of classes are never averaged: they get mode. "
+        "average: the mean of the pixels that are not missing. mode: the most frequent value, the least of "
+        "several. nearest: the pixel right below the middle.",
     )
 
     @field_validator("resampling")
@@ -106,7 +110,7 @@ class GridRequest(RequestPart):
         allowed = _OF_WARP if self.warps else _OF_BLOCKS
         if wrong := next((each for each in asked if each not in (None, *allowed)), None):
             where = "with crs" if self.warps else "without crs"
-            raise ValueError(f"{where}, resampling is {' or '.join(allowed)}, not {wrong}")
+            raise ValueError(f"{where}, resampling is one of {', '.join(allowed)}, not {wrong}")
         return self
 
     @property
