@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import shapely
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.plan.longitudes import short_way_around
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.tables.read_features import FeatureColumns, given_features
@@ -74,3 +75,21 @@ def test_the_narrowest_box_holds_all_places() -> None:
         for start, stop in zip(wests, easts, strict=True):
             assert (start - west) % 360 + (stop - start) <= width + 1e-9
         assert width <= easts.max() - wests.min() + 1e-9
+
+
+def test_names_of_bands_without_values_are_refused() -> None:
+    """Otherwise all bands would be written, and nobody would see that the names stand for nothing."""
+    with pytest.raises(RequestError, match="bands: .*give by") as refused:
+        TableRequest.of(features=None, sources=None, bands={"red": "B04"})
+
+    assert refused.value.field == "bands"
+
+
+@pytest.mark.parametrize("band", ["scl", "scl:2"])
+def test_names_of_bands_may_stand_for_the_mask_alone(band: str) -> None:
+    """A mask has a name of a band, too."""
+    mask = {"band": band, "drop": [3]}
+
+    request = TableRequest.of(features=None, sources=None, bands={"scl": "SCL"}, mask=mask)
+
+    assert request.values.bands == (("scl", "SCL"),)

@@ -70,9 +70,16 @@ class Values(Struct, frozen=True, kw_only=True):
         for each in values:
             for name in set(each.expression.names) & set(SHARES) - {name for name, _ in named}:
                 raise RequestError(f"{name} is no value of a pixel; the table has a column valid", field="by")
+        pixel_mask = None if mask is None else PixelMask.of(mask)
+        of_mask = () if pixel_mask is None else (pixel_mask.band, pixel_mask.band.partition(":")[0])
+        if named and not values and all(name not in of_mask for name, _ in named):
+            raise RequestError(
+                "it says what names in by stand for: give by (--by), such as ndvi, or leave bands out",
+                field="bands",
+            )
         return cls(
             values=tuple(values),
-            mask=None if mask is None else PixelMask.of(mask),
+            mask=pixel_mask,
             bands=named,
             raw=raw or not values,
         )
