@@ -11,11 +11,12 @@ from pixel_gather.core.results.rows_where import NumberedTexts, number_texts, se
 from pixel_gather.core.scene_conditions import parse_where
 
 DAY_US = 86_400_000_000
+HOURS_US = 6 * 3_600_000_000
 COLUMNS: dict[str, Any] = {
     "cloud_cover": np.array([10.0, 30.0, np.nan, 19.9, 20.0]),
     "platform": np.array(["S2A", "S2A", "S2A", "S2B", ""], dtype=object),
     "orbit": np.array([1, 2, 3, 4, 5]),
-    "time": np.array([0, DAY_US, NO_TIME, 2 * DAY_US, 3 * DAY_US]),
+    "time": np.array([0, DAY_US, NO_TIME, 2 * DAY_US + HOURS_US, 3 * DAY_US]),
     "sensor": np.array(["c", "b", "e", "d", "a"], dtype=object),
     "empty": np.full(5, np.nan),
     "status": np.array([[0, 0], [0, 2], [3, 3], [0, 0], [1, 0]], dtype=np.uint8),
@@ -36,6 +37,11 @@ COLUMNS: dict[str, Any] = {
         ("time >= 1970-01-02", [1, 3, 4]),
         ("time < 1970-01-03T00:00:00Z", [0, 1]),
         ("time != 1970-01-01", [1, 3, 4]),
+        ("time > 1970-01-02", [3, 4]),
+        ("time <= 1970-01-02", [0, 1]),
+        ("time == 1970-01", [0, 1, 3, 4]),
+        ("time in (1970-01-01, 1970-01-03T06)", [0, 3]),
+        ("time > 1970", []),
         ("valid_fraction > 0.5", [0, 3]),
         ("valid_fraction < 0.5", [2]),
         ("status == 'ok'", [0, 3]),

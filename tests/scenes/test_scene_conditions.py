@@ -15,6 +15,8 @@ SCENE = {
     "n": 3,
     "created": "2024-06-01T00:00:00.500Z",
     "version": "2024-06",
+    "year": "2024",
+    "count": 2024,
 }
 
 
@@ -55,7 +57,23 @@ SCENE = {
         ("created in ('2024-05-31T23:00:00.500000-01:00')", True),
         ("created!=2024-06-01T00:00:00.500000Z", False),
         ("created<2024-06-01T01:00:00+02:00", False),
-        ("created>2024-06-01 and created<2024-06-02", True),
+        ("created>=2024-06-01 and created<2024-06-02", True),
+        ("created=2024-06-01", True),
+        ("created!=2024-06-01", False),
+        ("created>2024-06-01", False),
+        ("created>2024-05-31", True),
+        ("created<=2024-06-01", True),
+        ("created<=2024-05", False),
+        ("created in (2023, 2024-06)", True),
+        ("created=2024", True),
+        ("created!=2024", False),
+        ("created>2023", True),
+        ("created>2024", False),
+        ("created>=2024 and created<2025", True),
+        ("created<='2024'", True),
+        ("created>24", False),
+        ("year=2024 and year>=2024 and year<2025", True),
+        ("count>2023 and count=2024", True),
         ("created<'2024-06-01 or so'", False),
         ("version=2024-06-01", False),
         ("version=2024-06", True),
@@ -94,6 +112,27 @@ def test_conditions_go_to_a_server_as_they_came() -> None:
     assert to_query(parse_where(given)) == given
 
 
+@pytest.mark.parametrize(
+    ("where", "sent"),
+    [
+        ("created>2024", {}),
+        ("created in (2023, 2024-06)", {}),
+        ("created=2024-06-01 and n=3", {"n": {"eq": 3}}),
+        ("created<=2024-06", {}),
+        ("created>2024-06", {"created": {"gt": "2024-06"}}),
+        ("created<2024-06", {"created": {"lt": "2024-06"}}),
+        ("created>=2024-06", {"created": {"gte": "2024-06"}}),
+        ("created<=2024-06-01T00:00:00Z", {"created": {"lte": "2024-06-01T00:00:00Z"}}),
+        ("proj:epsg=4326 and platform=a", {"proj:epsg": {"eq": 4326}, "platform": {"eq": "a"}}),
+    ],
+)
+def test_a_server_is_not_asked_for_periods_that_it_would_compare_as_texts(
+    where: str, sent: dict[str, Any]
+) -> None:
+    """It would find too little. If it finds too much, the conditions are applied here."""
+    assert to_query(parse_where(where)) == sent
+
+
 def test_fifty_conditions_are_the_most() -> None:
     """One more is refused, as below."""
     assert len(parse_where({f"p{n}": 1 for n in range(50)})) == 50
@@ -125,6 +164,8 @@ def test_fifty_conditions_are_the_most() -> None:
         "platform='Landsat 8",
         "platform like 'L%'",
         "platform<sentinel",
+        "created>2024-13",
+        "created>=2024-06-31",
         {"a": {"like": "x"}},
         {"a": {"in": []}},
         {"a": {"in": 3}},

@@ -79,7 +79,7 @@ def test_the_narrowest_box_holds_all_places() -> None:
 
 def test_names_of_bands_without_values_are_refused() -> None:
     """Otherwise all bands would be written, and nobody would see that the names stand for nothing."""
-    with pytest.raises(RequestError, match="bands: .*give by") as refused:
+    with pytest.raises(RequestError, match="give by") as refused:
         TableRequest.of(features=None, sources=None, bands={"red": "B04"})
 
     assert refused.value.field == "bands"

@@ -2,13 +2,16 @@
 
 As an object, conditions are written as in the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``.
 As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``. Text with spaces or
-signs stands in quotes.
+signs stands in quotes. A year, month or day means all of it: ``created=2024-06`` is any time of that month,
+and ``created>2024`` any time after that year.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,32 +25,39 @@ type Value = str | int | float | bool
 CLOUD_COVER: Final = "eo:cloud_cover"
 _MOST_CONDITIONS: Final = 50
 _LONGEST_LIST: Final = 10_000
+_YEARS: Final = range(1800, 2200)
+"""Whole numbers that are years where a property is a time."""
 
 
-def _compare_in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _compare_in_order(compare: Callable[[Any, Any], bool], *, with_last: bool) -> Callable[[Any, Any], bool]:
+    """Return what compares numbers, texts or times: a time with the first or the last moment of a period."""
+
     def holds(found: Any, wanted: Any) -> bool:
+        if (times := _as_times(found, wanted)) is not None:
+            time, period = times
+            return compare(time.start_us, period.stop_us if with_last else period.start_us)
         is_text = isinstance(found, str), isinstance(wanted, str)
         is_truth = isinstance(found, bool) or isinstance(wanted, bool)
         is_known = isinstance(found, str | int | float)
-        is_like = is_known and is_text[0] == is_text[1] and not is_truth
-        if is_like and (times := _as_times(found, wanted)):
-            found, wanted = (each.start_us for each in times)
-        return is_like and compare(found, wanted)
+        return is_known and is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
 
     return holds
 
 
 def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
-    """Return both texts as times; None if one is no time."""
-    if not (isinstance(found, str) and isinstance(wanted, str)):
+    """Return a text and what it is compared with as times; None if one is no time."""
+    if not isinstance(found, str):
         return None
     one, other = _as_time(found), _as_time(wanted)
     return None if one is None or other is None else (one, other)
 
 
-@lru_cache(maxsize=2 * _LONGEST_LIST)  # a condition is compared with every scene
-def _as_time(text: str) -> TimeRange | None:
-    if not _DATE.match(text):
+@lru_cache(maxsize=2 * _LONGEST_LIST, typed=True)  # a condition is compared with every scene
+def _as_time(value: Value) -> TimeRange | None:
+    """Return the period of a text, or of a whole number that is a year."""
+    is_year = isinstance(value, int) and value in _YEARS
+    text = str(value) if is_year else value
+    if not (isinstance(text, str) and _DATE.match(text)):
         return None
     try:
         return parse_period(text)
@@ -56,22 +66,25 @@ def _as_time(text: str) -> TimeRange | None:
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    found, wanted = _as_times(found, wanted) or (found, wanted)
+    if (times := _as_times(found, wanted)) is not None:
+        time, period = times
+        return period.start_us <= time.start_us and time.stop_us <= period.stop_us
     return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
 
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": _equal,
     "neq": lambda found, wanted: not _equal(found, wanted),
-    "lt": _compare_in_order(lambda found, wanted: found < wanted),
-    "lte": _compare_in_order(lambda found, wanted: found <= wanted),
-    "gt": _compare_in_order(lambda found, wanted: found > wanted),
-    "gte": _compare_in_order(lambda found, wanted: found >= wanted),
+    "lt": _compare_in_order(lt, with_last=False),
+    "lte": _compare_in_order(le, with_last=True),
+    "gt": _compare_in_order(gt, with_last=True),
+    "gte": _compare_in_order(ge, with_last=False),
     "startsWith": lambda found, wanted: isinstance(found, str) and found.startswith(wanted),
     "endsWith": lambda found, wanted: isinstance(found, str) and found.endswith(wanted),
     "contains": lambda found, wanted: isinstance(found, str) and wanted in found,
     "in": lambda found, wanted: any(_equal(found, each) for each in wanted),
 }
+_OF_PARTS: Final = frozenset({"startsWith", "endsWith", "contains"})
 _OF_ORDER: Final = frozenset({"lt", "lte", "gt", "gte"})
 _SYMBOLS: Final = {
     "<": "lt",
@@ -91,7 +104,7 @@ _CONDITION: Final = re.compile(
     r"\s*(?P<more>(?<=[\s'\")\]])and\s|$)",
     re.IGNORECASE,
 )
-_DATE: Final = re.compile(r"\d{4}-\d{2}", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}(?:-\d{2}|$)", re.ASCII)
 
 
 class Condition(Struct, frozen=True, kw_only=True):
@@ -102,6 +115,16 @@ class Condition(Struct, frozen=True, kw_only=True):
     """One of the query extension's: eq, neq, lt, lte, gt, gte, startsWith, endsWith, contains, in."""
 
     value: Value | tuple[Value, ...]
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether a server that compares texts and numbers may find too little for it."""
+        if self.operator in _OF_PARTS:
+            return False
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        periods = [each for each in values if (time := _as_time(each)) and time.start_us < time.stop_us]
+        has_year = any(not isinstance(each, str) for each in periods)
+        return has_year or (bool(periods) and self.operator in ("eq", "in", "lte"))
 
     def holds_for(self, properties: Mapping[str, Any]) -> bool:
         """Tell whether a scene meets it; a scene without the property does not."""
@@ -134,9 +157,14 @@ def parse_where(
 
 
 def to_query(where: Where) -> dict[str, dict[str, Any]]:
-    """Return conditions as the STAC API's query extension takes them."""
+    """Return conditions as the STAC API's query extension takes them.
+
+    Those that need times are left out.
+    """
     query: dict[str, dict[str, Any]] = {}
     for each in where:
+        if each.needs_times:
+            continue
         query.setdefault(each.name, {})[each.operator] = (
             list(each.value) if isinstance(each.value, tuple) else each.value
         )
@@ -182,7 +210,7 @@ def _check_value(value: Any, operator: str, field: str) -> Value | tuple[Value, 
             raise RequestError(f"write an array of 1 to {_LONGEST_LIST:,} values after in", field=field)
         return tuple(_scalar(each, field) for each in value)
     scalar = _scalar(value, field)
-    if operator in ("startsWith", "endsWith", "contains") and not isinstance(scalar, str):
+    if operator in _OF_PARTS and not isinstance(scalar, str):
         raise RequestError(f"write text after {operator}", field=field)
     return scalar
 
@@ -215,7 +243,7 @@ def _condition(match: re.Match[str], field: str) -> Condition:
         return Condition(name=match["name"], operator="in", value=values)
     operator, written = _SYMBOLS[match["symbol"]], match["value"]
     value = _literal(written)
-    if operator in _OF_ORDER and isinstance(value, str) and not (_is_quoted(written) or _DATE.match(written)):
+    if operator in _OF_ORDER and isinstance(value, str) and not (_is_quoted(written) or _is_time(written)):
         raise RequestError(
             f"{written!r} is neither a number nor a time; if text is to be compared, write it in quotes",
             field=field,
@@ -236,6 +264,14 @@ def _literal(text: str) -> Value:
         except (ValueError, OverflowError):  # an integer may be too large for a float
             continue
     return text
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return _as_time(text) is not None
+    return True
 
 
 def _is_quoted(text: str) -> bool:

@@ -11,11 +11,15 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.results.row_coordinates import Values, missing_in
 from pixel_gather.core.scene_conditions import Condition, Value, Where
+from pixel_gather.core.time_range import TimeRange, parse_period
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _FIELD: Final = "where"
 _MOST_SHOWN: Final = 4
+_WITH_LAST: Final = frozenset({"lte", "gt"})
+"""Operators that compare a time with the last moment of a period, and not with the first one."""
+
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": np.equal,
     "neq": np.not_equal,
@@ -76,14 +80,14 @@ def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
             field=_FIELD,
         )
     wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    is_time = condition.name == "time"
-    converted = [
-        _microseconds(each) if is_time else _check_value(each, values, condition.name) for each in wanted
-    ]
-    if condition.operator == "in":
-        found = np.logical_or.reduce([values == each for each in converted])
+    if condition.name == "time":
+        found = _meet_periods(condition.operator, values, [_period(each) for each in wanted])
     else:
-        found = _COMPARE[condition.operator](values, converted[0])
+        converted = [_check_value(each, values, condition.name) for each in wanted]
+        if condition.operator == "in":
+            found = np.logical_or.reduce([values == each for each in converted])
+        else:
+            found = _COMPARE[condition.operator](values, converted[0])
     mask = np.asarray(found, dtype=bool) & ~missing_in(condition.name, values)
     of_rows: Mask = mask.reshape(len(values), -1).all(axis=1)
     return of_rows
@@ -117,9 +121,25 @@ def _said_of(there: Values) -> str:
     return shown if len(texts) <= _MOST_SHOWN else f"{shown} and {len(texts) - _MOST_SHOWN:,} more"
 
 
-def _microseconds(value: Value) -> int:
-    """Return a time as the cube stores it."""
+def _meet_periods(operator: str, times: Values, periods: list[TimeRange]) -> Mask:
+    if operator not in ("eq", "neq", "in"):
+        (period,) = periods
+        bound_us = period.stop_us if operator in _WITH_LAST else period.start_us
+        in_order: Mask = _COMPARE[operator](times, bound_us)
+        return in_order
+    is_in: Mask = np.logical_or.reduce([(p.start_us <= times) & (times <= p.stop_us) for p in periods])
+    return ~is_in if operator == "neq" else is_in
+
+
+def _period(value: Value) -> TimeRange:
+    """Return the first and last microsecond of a year, month, day or moment."""
+    text = str(value)
     try:
-        return int(np.datetime64(str(value).removesuffix("Z"), "us").astype("int64"))
+        return parse_period(text)
+    except RequestError:
+        pass
+    try:  # such as 2024-05-31T10
+        moment_us = int(np.datetime64(text.removesuffix("Z"), "us").astype("int64"))
     except ValueError as error:
         raise RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD) from error
+    return TimeRange(start_us=moment_us, stop_us=moment_us)
