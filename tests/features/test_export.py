@@ -295,6 +295,19 @@ def test_a_full_disk_is_an_error_and_spoils_no_file(cube: Path, tmp_path: Path, 
     assert path.read_text() == "former"
 
 
+@pytest.mark.parametrize("suffix", [".nc", ".png", ".json", ".csv", ".parquet"])
+def test_a_folder_is_no_file_to_write(cube: Path, tmp_path: Path, suffix: str) -> None:
+    """The error says so, and the folder stays."""
+    folder = tmp_path / f"x{suffix}"
+    folder.mkdir()
+
+    with pytest.raises(StoreError, match=rf"x\{suffix} is a folder: choose the name of a file$"):
+        export(cube, to=folder, where="cloud_cover == 10", measurements=["blue"])
+
+    assert [each.name for each in tmp_path.iterdir()] == [folder.name]
+    assert not list(folder.iterdir())
+
+
 def test_a_file_that_can_be_neither_written_nor_removed_is_named(cube: Path, tmp_path: Path) -> None:
     """A read-only folder is such a case. The error does not say that the cube is unreadable."""
     tmp_path.joinpath(f".x.{os.getpid()}.partial.csv").mkdir()

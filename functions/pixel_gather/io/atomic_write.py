@@ -18,10 +18,12 @@ def replacing(path: Path) -> Generator[Path]:
     ``path`` is no regular file, such as a terminal, ``path`` itself is yielded.
 
     Raises:
-        StoreError: The file cannot be written. A regular file at ``path`` is as it was.
+        StoreError: The file cannot be written, or ``path`` is a folder. A regular file there is as it was.
     """
     with errors_of_writing(path):
         own = path.resolve()
+        if own.is_dir():
+            raise StoreError(f"{path} is a folder: choose the name of a file")
         if own.exists() and not own.is_file():
             yield path
             return
