@@ -201,7 +201,7 @@ def test_what_is_kept_of_an_item() -> None:
 def test_a_common_name_is_that_of_the_asset_with_the_fewest_bands() -> None:
     """Red is the asset of the red band, and not a picture in three colours."""
     bands = [{"name": "blue"}, {"name": "green"}, {"name": "red"}]
-    assets = {"visual": {"bands": bands}, "B04": {"bands": bands[2:]}}
+    assets = {"visual": {"href": "1", "bands": bands}, "B04": {"href": "2", "bands": bands[2:]}}
 
     assert find_asset(assets, "red") is assets["B04"]
     assert find_asset(assets, "visual") is assets["visual"]

@@ -158,6 +158,18 @@ def test_a_slimmed_scene_has_the_same_sources() -> None:
     assert without_duplicates((slim, scene)).dropped == ((scene, slim),)
 
 
+def test_an_asset_without_an_address_hides_none_of_the_same_common_name() -> None:
+    """This holds for the asset that has the name as its key, and for one with fewer bands."""
+    red = {"bands": [{"eo:common_name": "red"}]}
+    assets = {"red": red, "gone": {"href": None} | red, "B04": {"href": "s3://b/B04.tif"} | red}
+    choices = asset_choices(("red",))
+
+    (found,) = sources_of(item(assets=assets), choices)
+    (slim,) = sources_of(slim_item(item(assets=assets), choices), choices)
+
+    assert found.href == slim.href == "s3://b/B04.tif"
+
+
 def test_a_scene_without_the_asset_has_no_href() -> None:
     """It is a row without pixels, not an error."""
     (found,) = sources_of(item(assets=ASSETS), asset_choices(("swir",)))

@@ -7,7 +7,7 @@ sentence.
 import hashlib
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeIs
 
 from msgspec import Struct
 
@@ -173,27 +173,23 @@ def wanted_assets(
         names: Asset keys or common names of bands; all assets with the role ``data``, or without any role, if
             none are given.
     """
-    assets = [
-        (key, each)
-        for key, each in item["assets"].items()
-        if isinstance(each, Mapping) and isinstance(each.get("href"), str)
-    ]
+    assets = item["assets"]
     if not names:
-        return [(key, each) for key, each in assets if _is_data(each)]
-    by_key = dict(assets)
-    found = ((name, find_asset(by_key, name)) for name in names)
+        return [(key, each) for key, each in assets.items() if _has_href(each) and _is_data(each)]
+    found = ((name, find_asset(assets, name)) for name in names)
     return [(name, asset) for name, asset in found if asset is not None]
 
 
 def find_asset(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """Return the asset with this key, or with a band of this common name; None if there is none.
 
-    If several have a band of the common name, it is the one with the fewest bands. So ``red`` is the asset of
-    the red band, and not a picture in three colours.
+    An asset without an href counts as none. If several have a band of the common name, it is the one with the
+    fewest bands. So ``red`` is the asset of the red band, and not a picture in three colours.
     """
-    if isinstance(asset := assets.get(name), Mapping):
+    asset = assets.get(name)
+    if _has_href(asset):
         return asset
-    named = [each for each in assets.values() if isinstance(each, Mapping) and name in common_names(each)]
+    named = [each for each in assets.values() if _has_href(each) and name in common_names(each)]
     return min(named, key=lambda each: len(common_names(each)), default=None)
 
 
@@ -202,6 +198,10 @@ def common_names(asset: Mapping[str, Any]) -> tuple[str, ...]:
     bands = [*_mappings(asset.get("bands")), *_mappings(asset.get("eo:bands"))]
     names = [band.get("eo:common_name") or band.get("common_name") or band.get("name") for band in bands]
     return tuple(name for name in names if isinstance(name, str))
+
+
+def _has_href(asset: object) -> TypeIs[Mapping[str, Any]]:
+    return isinstance(asset, Mapping) and isinstance(asset.get("href"), str)
 
 
 def _is_data(asset: Mapping[str, Any]) -> bool:

@@ -128,7 +128,7 @@ def sources_of(
         if isinstance(properties.get(name), str | int | float)
     }
     for choice in choices:
-        asset = _find_asset(item, choice.asset)
+        asset = find_asset(item["assets"], choice.asset)
         claims = {} if asset is None else _claims(asset, choice)
         if properties.get(_OFFSET_APPLIED) is True:
             claims.pop("offset_claimed", None)
@@ -176,7 +176,9 @@ def slim_item(item: Item, choices: tuple[AssetChoice, ...], *, properties: Seque
     """
     key = scene_key(item, name="item")
     assets = {
-        choice.asset: asset for choice in choices if (asset := _find_asset(item, choice.asset)) is not None
+        choice.asset: asset
+        for choice in choices
+        if (asset := find_asset(item["assets"], choice.asset)) is not None
     }
     needed = {
         name: value for name, value in item["properties"].items() if name in _NEEDED or name in properties
@@ -216,14 +218,9 @@ def _as_s3(href: str) -> str:
     return f"s3://{bucket}/{unquote(key)}" if key else href
 
 
-def _find_asset(item: Item, name: str) -> Mapping[str, Any] | None:
-    asset = find_asset(item["assets"], name)
-    return asset if asset is not None and isinstance(asset.get("href"), str) else None
-
-
 def meaning_in(item: Item, choice: AssetChoice) -> BandMeaning:
     """Return what an item says of a band: classes by STAC's classification extension, and its unit."""
-    asset = _find_asset(item, choice.asset)
+    asset = find_asset(item["assets"], choice.asset)
     places = [] if asset is None else _places(asset, choice)
     told = next((each["classification:classes"] for each in places if "classification:classes" in each), ())
     found = [_class(each) for each in told] if isinstance(told, list) else []
