@@ -265,6 +265,7 @@ def test_check_href_keeps_keys(root: str, path: str) -> None:
         ("https://bucket.s3.eu-central-1.amazonaws.com/a/b", "s3://bucket/a/b"),
         ("https://my.bucket.s3.amazonaws.com/a", "s3://my.bucket/a"),
         ("https://s3-us-west-2.amazonaws.com/bucket/a/b", "s3://bucket/a/b"),
+        ("https://bucket.s3.cn-north-1.amazonaws.com.cn/a/b", "s3://bucket/a/b"),
         ("https://example.org/a/b", "s3://bucket/folder/"),
     ],
 )

@@ -203,6 +203,9 @@ def test_a_scene_without_the_asset_has_no_href() -> None:
         ({"href": "https://s3.us-west-2.amazonaws.com/data/a.tif"}, "s3", "s3://data/a.tif"),
         ({"href": "https://s3.amazonaws.com/data"}, "s3", "https://s3.amazonaws.com/data"),  # no key
         ({"href": "https://data.s3.dualstack.us-west-2.amazonaws.com/a.tif"}, "s3", "s3://data/a.tif"),
+        ({"href": "https://data.s3.cn-north-1.amazonaws.com.cn/a.tif"}, "s3", "s3://data/a.tif"),
+        ({"href": "https://s3.cn-north-1.amazonaws.com.cn/data/a.tif"}, "s3", "s3://data/a.tif"),
+        ({"href": "https://data.s3.amazonaws.com.de/a.tif"}, "s3", "https://data.s3.amazonaws.com.de/a.tif"),
         ({"href": "https://data.s3.xamazonaws.com/a.tif"}, "s3", "https://data.s3.xamazonaws.com/a.tif"),
         ({"href": "https://data.example.org/a.tif"}, "s3", "https://data.example.org/a.tif"),
         ({"href": f"https://s3{'-a' * 5000}/a.tif"}, "s3", f"https://s3{'-a' * 5000}/a.tif"),  # in no time

@@ -38,7 +38,7 @@ _OTHER_SPELLINGS: Final = {
 }
 _STORE_NAMES: Final = {"s3": "an S3 bucket", "gs": "a bucket of Google's"}
 _GOOGLE: Final = "storage.googleapis.com"
-_AMAZON: Final = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com")
+_AMAZON: Final = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
 _BLOB_HOST: Final = ".blob.core.windows.net"
 
 _WRITE: Final = "write s3://bucket/key, gs://bucket/key, az://container/key or https://host/path"

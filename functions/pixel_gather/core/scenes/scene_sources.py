@@ -53,7 +53,7 @@ _LONGEST_NAME: Final = 128
 
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 _ON_AWS: Final = re.compile(
-    r"https://(?:(?P<bucket>[^/?]{1,255})\.)?s3(?:[.-][a-z0-9]+)*\.amazonaws\.com/(?P<path>[^?#]+)"
+    r"https://(?:(?P<bucket>[^/?]{1,255})\.)?s3(?:[.-][a-z0-9]+)*\.amazonaws\.com(?:\.cn)?/(?P<path>[^?#]+)"
 )
 """The bucket is in the host, or at the beginning of the path."""
 
