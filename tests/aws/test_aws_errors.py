@@ -16,7 +16,8 @@ def test_an_answer_that_is_not_from_aws_is_told() -> None:
         raise ClientError({"Error": {"Code": "", "Message": ""}}, "DescribeStacks")
 
 
-def test_a_head_that_s3_answers_by_400_has_expired_credentials() -> None:
+def test_a_head_that_s3_answers_by_400_may_have_three_reasons() -> None:
     """The answer to a HEAD has no body that could say why."""
-    with pytest.raises(DeniedError, match=r"^the AWS credentials have expired: "), aws_errors_in_words():
+    said = r"^AWS refused HeadObject, and it gave no reason \(400\): .* may have expired .*Region.*SSE-C"
+    with pytest.raises(DeniedError, match=said), aws_errors_in_words():
         raise ClientError({"Error": {"Code": "400", "Message": "Bad Request"}}, "HeadObject")

@@ -51,15 +51,62 @@ def test_refusals_of_s3_are_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their codes tell whether all objects are concerned, or one."""
+    refused = refused_by(f"<Error><Code>{code}</Code></Error>", status, monkeypatch)
+
+    found, reason, tries = classify_store_error(refused)
+    assert (found, tries) == (Status.DENIED, 0)
+    assert reason.startswith(said)
+    assert is_of_the_store(refused) == is_of_all
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message", "said"),
+    [
+        (
+            "InvalidRequest",
+            400,
+            "The object was stored using a form of Server Side Encryption. The correct parameters",
+            "it is encrypted with a customer's key (SSE-C)",
+        ),
+        (
+            "AccessDenied",
+            403,
+            "User: a is not authorized to perform: kms:Decrypt on the resource of this ciphertext",
+            "these credentials may not use the KMS key",
+        ),
+        ("KMS.DisabledException", 400, "arn:aws:kms:eu:1:key/a is disabled.", "the KMS key that encrypts it"),
+    ],
+)
+def test_an_object_whose_key_cannot_be_used_is_told(
+    code: str, status: int, message: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is denied, and not tried again. This holds for places that are written to as well."""
+    body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    refused = refused_by(body, status, monkeypatch)
+
+    found, reason, tries = classify_store_error(refused)
+    assert (found, tries) == (Status.DENIED, 0)
+    assert reason.startswith(said)
+    assert said_of_place(refused) == reason
+    assert not is_of_the_store(refused)
+
+
+def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 answers a HEAD so, for several reasons."""
+    refused = refused_by("", 400, monkeypatch)
+
+    status, reason, _ = classify_store_error(refused)
+    assert status == Status.DENIED
+    assert "it gave no reason (400): the credentials may have expired" in reason
+    assert said_of_place(refused) == reason
+
+
+def refused_by(body: str, status: int, monkeypatch: pytest.MonkeyPatch) -> BaseError:
+    """Return the error of reading from a store that answers so."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    answer = Answer(status=status, body=f"<Error><Code>{code}</Code></Error>".encode())
-    with serving(lambda _: answer) as server:
+    with serving(lambda _: Answer(status=status, body=body.encode())) as server:
         store = open_store("s3://bucket", StoreSettings(endpoint=server.root))
         with pytest.raises(BaseError) as refused:
             obstore.get(store, "key")
-
-    found, reason, tries = classify_store_error(refused.value)
-    assert (found, tries) == (Status.DENIED, 0)
-    assert reason.startswith(said)
-    assert is_of_the_store(refused.value) == is_of_all
+    return refused.value

@@ -26,7 +26,7 @@ from pixel_gather.core.errors import (
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN
+from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_REASON
 
 _BUSY: Final = frozenset(
     {
@@ -44,10 +44,10 @@ _DENIED: Final = frozenset(
     {"403", "AccessDenied", "AccessDeniedException", "KmsAccessDeniedException", "UnauthorizedOperation"}
 )
 _EXPIRED: Final = frozenset(
-    {"400", "ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 )
-"""S3 answers 400 to a HEAD with an expired token. Answers to a HEAD have no body that could say why."""
 
+_OF_HEAD: Final = "400"
 _INVALID: Final = frozenset(
     {
         "IncompleteSignature",
@@ -111,8 +111,9 @@ def _translate_answer(error: ClientError) -> GatherError:
     said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
     if code in _BUSY:
         return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
-    if code in _EXPIRED:
-        return DeniedError(f"the AWS credentials have expired: {HOW_TO_SIGN_IN}")
+    if code in _EXPIRED or code == _OF_HEAD:
+        expired = f"the AWS credentials have expired: {HOW_TO_SIGN_IN}"
+        return DeniedError(f"AWS refused {call}, and {NO_REASON}" if code == _OF_HEAD else expired)
     if code in _INVALID:
         return DeniedError(f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}")
     if code in _DENIED:

@@ -15,7 +15,7 @@ from obstore.exceptions import (
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
-from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS
+from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS, NO_REASON
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.io.store.open_bucket import (
     AZURE_REFUSED,
@@ -83,6 +83,15 @@ _OF_THE_OBJECT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("<Code>InvalidObjectState<",),
         (Status.DENIED, "it is archived, as in S3 Glacier, and cannot be read until it is restored", 0),
     ),
+    (
+        ("stored using a form of Server Side Encryption",),
+        (Status.DENIED, "it is encrypted with a customer's key (SSE-C), which cannot be given here", 0),
+    ),
+    (
+        ("kms:Decrypt", "kms:GenerateDataKey"),
+        (Status.DENIED, "these credentials may not use the KMS key that encrypts it", 0),
+    ),
+    (("<Code>KMS.",), (Status.DENIED, "the KMS key that encrypts it is disabled, or does not exist", 0)),
 )
 _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (FileNotFoundError, (Status.MISSING, "no such object", 0)),
@@ -101,6 +110,7 @@ _OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
         (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
     ),
+    (("status code: 400 Bad Request: \n",), (Status.DENIED, f"the store refused it, and {NO_REASON}", 0)),
 )
 _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     # obstore 0.12 raises GenericError for all of these; only its text differs.
@@ -144,7 +154,7 @@ def classify_store_error(error: Exception) -> tuple[Status, str, int]:
 def said_of_place(error: Exception) -> str:
     """Say what an error means for a place that is written to. A disk's error keeps its own words."""
     text = str(error)
-    for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_WAY):
+    for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_OBJECT, *_OF_THE_WAY):
         if any(mark in text for mark in marks):
             return reason
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
