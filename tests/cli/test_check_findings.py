@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from pixel_gather.core.estimate import assumptions
@@ -91,19 +92,21 @@ def call(function: str, run_s: float, *, start_s: float | None, peak_mib: int = 
 
 
 class LateStepFunctions:
-    """Step Functions a moment after a redrive, and after the children of a Map Run have ended."""
+    """Step Functions a moment after a start and a redrive, and after the children of a Map Run have ended."""
 
     def __init__(self) -> None:
         self.n_listed, self.n_described = 0, 0
 
     def describe_execution(self, **_: Any) -> dict[str, Any]:
-        """Tell the end before the redrive at first."""
+        """Know nothing at first, and then the end before the redrive."""
         self.n_described += 1
+        if self.n_described == 1:
+            raise ClientError({"Error": {"Code": "ExecutionDoesNotExist"}}, "DescribeExecution")
         return [
             {"status": "FAILED", "redriveCount": 0},
             {"status": "RUNNING", "redriveCount": 1},
             {"status": "SUCCEEDED", "redriveCount": 1},
-        ][self.n_described - 1]
+        ][self.n_described - 2]
 
     def list_map_runs(self, **_: Any) -> dict[str, Any]:
         """Return the only one."""

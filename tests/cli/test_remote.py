@@ -828,21 +828,36 @@ def test_limit_counts_its_workers(api: FakeApi, capsys: pytest.CaptureFixture[st
 
 
 def test_redriven_gather_is_watched_often_at_first(api: FakeApi, pauses: list[float]) -> None:
-    """Later it is looked at every five seconds. The first pause is before the first look.
-
-    So the end of the redriven gather is shown, and not the earlier end.
-    """
+    """Later it is looked at every five seconds. The first pause is before the first look."""
     api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
-    running = {**succeeded(), "state": "running"}
-    api.on(f"GET /v1/gathers/{ID}", *([running] * 8), succeeded())
+    running = {**succeeded(), "state": "running", "ended_at": None}
+    former = document("FAILED") | {"ended_at": "2026-11-20T09:00:00Z"}
+    api.on(f"GET /v1/gathers/{ID}", former, *([running] * 8), succeeded())
 
     assert run("redrive", ID, "--watch") == 0
-    assert api.asked[0].is_signed
-    assert len(pauses) == len(api.asked) - 1 == 9
+    assert api.asked[1].is_signed
+    assert len(pauses) == len(api.asked) - 2 == 9
     assert pauses[0] == 1.5
     assert pauses == sorted(pauses)
     assert len([each for each in pauses if each < 5]) == 6
     assert pauses[-1] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("n_former", "code"),
+    [(3, 0), (25, 2)],
+    ids=["a while", "for good"],
+)
+def test_the_end_before_a_redrive_is_not_taken_for_its_end(
+    n_former: int, code: int, api: FakeApi, pauses: list[float]
+) -> None:
+    """Step Functions may still describe the failed execution. After 20 looks, it is believed."""
+    api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
+    anew = {**succeeded(), "ended_at": "2026-11-22T09:00:00Z"}
+    api.on(f"GET /v1/gathers/{ID}", *([document("FAILED")] * (1 + n_former)), document(), anew)
+
+    assert run("redrive", ID, "--watch") == code
+    assert len(pauses) == min(n_former + 2, 21)
 
 
 @dataclass(frozen=True)

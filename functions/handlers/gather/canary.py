@@ -52,8 +52,7 @@ class Canary(Struct, frozen=True):
             control_bucket=self.control_bucket,
         )
         executions.start(request, name=name)
-        arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
-        while (found := self.stepfunctions.describe_execution(executionArn=arn))["status"] == "RUNNING":
+        while (found := executions.find(name)) is None or found["status"] == "RUNNING":
             if left_s() < _KEPT_S:
                 return f"{name} has not ended"
             time.sleep(self.poll_s)

@@ -27,9 +27,17 @@ def redrive_command(
     pixel-gather redrive 3f9c2ab417d0e865 --watch
     """
     deployment = open_deployment(Target.taken_from(options))
+    former_end = deployment.status(id_).get("ended_at") if is_watched else None
     line = deployment.redrive(id_)
     if is_watched:
-        return watch(deployment, id_, every_s=every_s, quiet=quiet, as_json=as_json, is_new=True)
+        return watch(
+            *(deployment, id_),
+            every_s=every_s,
+            quiet=quiet,
+            as_json=as_json,
+            is_new=True,
+            former_end=former_end,
+        )
     if as_json:
         click.echo(json.dumps(line, indent=2))
         return 0

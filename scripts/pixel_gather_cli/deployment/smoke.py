@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Self
 
+from botocore.exceptions import ClientError
 from msgspec import Struct
 
 from pixel_gather.core import samples
 from pixel_gather.core.errors import DeploymentError
-from pixel_gather.io.aws.aws_errors import aws_errors_in_words
+from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 
@@ -152,12 +153,18 @@ class DeployedStack:
     def wait(self, arn: str, *, n_redrives: int = 0) -> dict[str, Any]:
         """Wait until an execution has ended, and return its description.
 
-        ``n_redrives`` is how often it was redriven. Step Functions may show its former end for a moment.
+        ``n_redrives`` is how often it was redriven. Step Functions may show its former end for a moment, and
+        may not know a new execution for a moment.
         """
         found: dict[str, Any] = {}
 
         def has_ended() -> bool:
-            found.update(self.stepfunctions.describe_execution(executionArn=arn))
+            try:
+                found.update(self.stepfunctions.describe_execution(executionArn=arn))
+            except ClientError as error:
+                if code_of(error) != "ExecutionDoesNotExist":
+                    raise
+                return False
             return bool(found["status"] != "RUNNING" and found.get("redriveCount", 0) >= n_redrives)
 
         self.wait_until(has_ended, longest_s=_LONGEST_S)

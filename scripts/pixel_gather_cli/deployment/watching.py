@@ -39,6 +39,8 @@ _LONGER: Final = 1.25
 
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_FAILURES: Final = 20
+_MOST_FORMER: Final = 20
+"""Looks at the end of before a redrive, until it is believed: more than a minute of them."""
 
 type Show = Callable[[Mapping[str, Any]], None]
 
@@ -66,11 +68,12 @@ def watch(
     quiet: bool,
     as_json: bool,
     is_new: bool = False,
+    former_end: str | None = None,
 ) -> int:
     """Show a gather or table until it ends, then print its status.
 
-    The pause is longer while the deployment is busy. If it was started or redriven a moment ago, a request
-    may not find it yet.
+    The pause is longer while the deployment is busy. If it was started a moment ago, a request may not find
+    it yet. If it was redriven, a request may find its ``former_end`` for a while.
 
     Returns:
         The exit code: 0 all gathered, 1 finished with sources that failed, 2 failed or stopped, 130 when
@@ -80,7 +83,9 @@ def watch(
     try:
         with _open_output(quiet=quiet) as (show, say):
             look = partial(deployment.status, id_)
-            for document in looks(look, every_s=every_s, is_new=is_new, on_failure=say):
+            for document in looks(
+                look, every_s=every_s, is_new=is_new, on_failure=say, former_end=former_end
+            ):
                 show(document)
     except KeyboardInterrupt:
         what = kind_of(document)
@@ -104,9 +109,14 @@ def looks(
     every_s: float,
     is_new: bool,
     on_failure: Callable[[str], None],
+    former_end: str | None = None,
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield status documents until the gather or table ends. After a temporary failure the pause doubles."""
-    n_failures, is_known = 0, False
+    """Yield status documents until the gather or table ends. After a temporary failure the pause doubles.
+
+    Documents that are from before a redrive are left out: those with the ``former_end``. Step Functions
+    does not promise to tell of a redrive at once.
+    """
+    n_failures, n_former, is_known = 0, 0, False
     pauses = _pauses(every_s, is_new=is_new)
     if is_new:
         sleep(next(pauses))
@@ -121,6 +131,11 @@ def looks(
             sleep(_pause_s(error, n_failures, every_s))
             continue
         n_failures, is_known = 0, True
+        is_former = former_end is not None and document.get("ended_at") == former_end
+        if is_former and n_former < _MOST_FORMER:
+            n_former += 1
+            sleep(next(pauses))
+            continue
         yield document
         if document["state"] != "running":
             return

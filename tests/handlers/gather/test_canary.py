@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from pixel_gather.core.samples import N_SAMPLES, PIXELS, key_of, sample
 from support.lambda_functions import Context, cold_start
@@ -16,9 +17,12 @@ from support.lambda_functions import Context, cold_start
 
 @dataclass
 class FakeStepFunctions:
-    """Ends each execution after two looks, as it is told."""
+    """Ends each execution after two looks at it, as it is told."""
 
     ends: dict[str, Any]
+    n_unknown: int = 0
+    """Looks that do not find it yet, as Step Functions does not promise to know it at once."""
+
     started: list[str] = field(default_factory=list)
     n_looks: int = 0
 
@@ -29,6 +33,9 @@ class FakeStepFunctions:
 
     def describe_execution(self, **_: Any) -> dict[str, Any]:
         """Describe it."""
+        if self.n_unknown > 0:
+            self.n_unknown -= 1
+            raise ClientError({"Error": {"Code": "ExecutionDoesNotExist"}}, "DescribeExecution")
         self.n_looks += 1
         return {"status": "RUNNING"} if self.n_looks <= 2 else self.ends
 
@@ -76,9 +83,18 @@ def test_canary_says_what_is_wrong(
     assert content == [sample(index) for index in range(N_SAMPLES)]
 
 
-def test_canary_that_does_not_end_is_wrong(canary: Any) -> None:
+def test_canary_that_is_not_found_at_once_is_not_wrong(canary: Any) -> None:
+    """It looks again."""
+    canary.canary = replace(canary.canary, stepfunctions=FakeStepFunctions(ended(PIXELS), n_unknown=2))
+
+    assert canary.handler({"time": "2026-11-24T15:00:00Z"}, Context()) == {"wrong": None}
+
+
+@pytest.mark.parametrize("n_unknown", [0, 9])
+def test_canary_that_does_not_end_is_wrong(canary: Any, n_unknown: int) -> None:
     """It gives up while it can still say so."""
-    canary.canary = replace(canary.canary, stepfunctions=FakeStepFunctions({"status": "RUNNING"}))
+    states = FakeStepFunctions({"status": "RUNNING"}, n_unknown=n_unknown)
+    canary.canary = replace(canary.canary, stepfunctions=states)
 
     answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context(left_s=29))
 

@@ -145,7 +145,7 @@ class Executions(Struct, frozen=True):
         content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         _check_size(content)
         for attempt in _attempts(_check_id(name)):
-            found = self._find(attempt)
+            found = self.find(attempt)
             if found is None:
                 return self._start(attempt, content)
             state = STATES[found["status"]]
@@ -166,6 +166,18 @@ class Executions(Struct, frozen=True):
         content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         _check_size(content)
         return self._start(_check_id(name), content)
+
+    def find(self, name: str) -> Mapping[str, Any] | None:
+        """Return the description of an execution; None if Step Functions does not know it, or not yet."""
+        arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
+        with aws_errors_in_words():
+            try:
+                found: Mapping[str, Any] = self.stepfunctions.describe_execution(executionArn=arn)
+            except ClientError as error:
+                if code_of(error) == "ExecutionDoesNotExist":
+                    return None
+                raise
+            return found
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.
@@ -322,7 +334,7 @@ class Executions(Struct, frozen=True):
         if reason is not None:
             raise NotRedrivableError(reason)
         later = _next_attempt(found["name"])
-        if later is not None and self._find(later) is not None:
+        if later is not None and self.find(later) is not None:
             raise NotRedrivableError(
                 f"the {self.kind} {id_} has been submitted again as {later}: "
                 "redrive or look at that one instead"
@@ -368,7 +380,7 @@ class Executions(Struct, frozen=True):
             except ClientError as error:
                 if code_of(error) != "ExecutionAlreadyExists":
                     raise
-                started = self._find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
+                started = self.find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
                 return self._line(started) | {"is_new": False}
         started = {"name": name, "status": "RUNNING", "startDate": answer["startDate"]}
         return self._line(started) | {"is_new": True}
@@ -377,22 +389,11 @@ class Executions(Struct, frozen=True):
         return gather_line(found, now=self.now(), links_from=self.links_from, kind=self.kind)
 
     def _get(self, id_: str) -> Mapping[str, Any]:
-        found = self._find(_check_id(id_))
+        found = self.find(_check_id(id_))
         if found is None:
             kind = TableNotFoundError if self.kind == "table" else GatherNotFoundError
             raise kind(none_with_id(self.kind, id_))
         return found
-
-    def _find(self, name: str) -> Mapping[str, Any] | None:
-        arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
-        with aws_errors_in_words():
-            try:
-                found: Mapping[str, Any] = self.stepfunctions.describe_execution(executionArn=arn)
-            except ClientError as error:
-                if code_of(error) == "ExecutionDoesNotExist":
-                    return None
-                raise
-            return found
 
     def _later_tick(self, name: str) -> str | None:
         """Return the latest execution of the same schedule; None if it is this one, or if no tick has it."""
