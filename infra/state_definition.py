@@ -159,6 +159,7 @@ class StateDefinition(Construct):
             payload={
                 "request": sfn.JsonPath.object_at("$$.Execution.Input"),
                 "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
+                "started_at": sfn.JsonPath.string_at("$$.Execution.StartTime"),
             },
             output_path="$.Payload",
             tries=Tries(after_timeout=1),  # a list that takes 15 minutes takes as long the next time

@@ -97,14 +97,14 @@ def shards(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
-    """The execution's input reaches plan unchanged, with the execution's name."""
+    """The execution's input reaches plan unchanged, with the execution's name and start."""
     plan = definition["States"][definition["StartAt"]]
 
-    execution = {"Input": REQUEST, "Name": "by-hand"}
+    execution = {"Input": REQUEST, "Name": "by-hand", "StartTime": "2026-11-30T06:00:00Z"}
 
     assert called_with(plan, REQUEST, {"Execution": execution}) == (
         "plan_gather",
-        {"request": REQUEST, "execution": "by-hand"},
+        {"request": REQUEST, "execution": "by-hand", "started_at": "2026-11-30T06:00:00Z"},
     )
     assert looked_up(plan["OutputPath"], {"Payload": PLANNED, "StatusCode": 200}) == PLANNED
 
@@ -153,6 +153,20 @@ def chosen(verdict: dict[str, Any], given: dict[str, Any]) -> str:
 def test_each_verdict_has_its_way(stack: Synthesized, name: str, given: dict[str, Any], way: str) -> None:
     """No rule asks for a field that the verdict lacks, as the execution would then fail."""
     assert chosen(stack.definition(name)["States"]["Verdict"], given) == way
+
+
+def test_an_append_may_wait_until_its_time_out(definition: dict[str, Any]) -> None:
+    """An execution ends at 25,000 events. After an hour, a pause of the plan takes 75 s at least."""
+    states, n_events, at = definition["States"], 0, "Plan"
+    for _ in range(3):
+        n_events += {"Task": 5, "Choice": 2, "Wait": 2}[states[at]["Type"]]
+        at = chosen(states[at], {"verdict": "waiting"}) if at == "Verdict" else states[at]["Next"]
+    payload = states["Plan"]["Parameters"]["Payload"]
+    rounds = 3600 / 15 + (definition["TimeoutSeconds"] - 3600) / 75
+
+    assert at == "Plan"
+    assert payload["started_at.$"] == "$$.Execution.StartTime"
+    assert n_events * rounds < 25_000
 
 
 def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition: dict[str, Any]) -> None:
@@ -478,7 +492,8 @@ def test_tables_run_the_same_workflow_in_rounds(stack: Synthesized, definition: 
     kept = ("Retry", "Catch", "TimeoutSecondsPath", "OutputPath")
     of_gathers = dict(tasks_of(definition["States"]))["GatherShard"]
 
-    assert called_with(begin, REQUEST, {"Execution": {"Input": REQUEST, "Name": "a"}})[0] == "plan_table"
+    execution = {"Input": REQUEST, "Name": "a", "StartTime": "2026-11-30T06:00:00Z"}
+    assert called_with(begin, REQUEST, {"Execution": execution})[0] == "plan_table"
     assert called_with(decide, PLANNED, {"Execution": {"Name": "a"}})[0] == "plan_table"
     assert decide["Next"] == begin["Next"]
     assert states[begin["Next"]]["Default"] == name

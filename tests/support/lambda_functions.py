@@ -133,9 +133,9 @@ class StateMachine:
                 self.fill(verdict, tasks, limit_s=verdict["shard_limit_s"])
         return self.finished(verdict)
 
-    def planned(self, request: Any, *, execution: str = EXECUTION) -> dict[str, Any]:
+    def planned(self, request: Any, *, execution: str = EXECUTION, **more: Any) -> dict[str, Any]:
         """Call plan and return its verdict."""
-        answer = self.plan.handler({"request": request, "execution": execution}, Context())
+        answer = self.plan.handler({"request": request, "execution": execution, **more}, Context())
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
         return verdict
 

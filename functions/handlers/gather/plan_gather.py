@@ -1,8 +1,9 @@
 """Lambda entry point: plan a gather.
 
-The event has the execution's input (``request``) and name (``execution``). The answer is a verdict: planned,
-complete, waiting or refused. Errors that the user can mend are returned as refused, with a sentence. Errors
-that another try can mend are raised. Waiting is for another append to the same cube, and is no error.
+The event has the execution's input (``request``), its name (``execution``) and start (``started_at``). The
+answer is a verdict: planned, complete, waiting or refused. Errors that the user can mend are returned as
+refused, with a sentence. Errors that another try can mend are raised. Waiting is for another append to the
+same cube, and is no error.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import json
 import math
 import random
 from collections.abc import Awaitable, Coroutine, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from aws_lambda_powertools import Logger
@@ -44,6 +46,11 @@ from pixel_gather.io.lists.source_table import SqliteSourceTable
 
 _WAIT_S: Final = (15, 45)
 """Shortest and longest pause before an append is planned again. Several appends do not all come at once."""
+
+_LATE_WAIT_S: Final = (75, 135)
+"""The same after an hour. A round has nine events. An execution ends at 25,000, and so waits for two days."""
+
+_LATE_AFTER_S: Final = 3600.0
 
 _MOST_INLINE_NBYTES: Final = 100_000
 """Step Functions passes on 256 KiB at most."""
@@ -155,11 +162,15 @@ class Planner(Struct, frozen=True):
         await self.deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
         return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
 
-    async def waiting(self, why: AppendRunningError, *, execution: str) -> dict[str, Any]:
+    async def waiting(
+        self, why: AppendRunningError, *, execution: str, started_at: str | None
+    ) -> dict[str, Any]:
         """Return the verdict where another append is at work. The status of the execution says so."""
         told = json.dumps({"is_waiting": True}).encode()
         await self.deployment.summaries.put(summary_key(execution), told)
-        wait_s = random.randint(*_WAIT_S)  # noqa: S311 # no secret
+        started = None if started_at is None else datetime.fromisoformat(started_at)
+        is_late = started is not None and (datetime.now(UTC) - started).total_seconds() > _LATE_AFTER_S
+        wait_s = random.randint(*(_LATE_WAIT_S if is_late else _WAIT_S))  # noqa: S311 # no secret
         return {"verdict": "waiting", "wait_s": wait_s, "cause": str(why)}
 
     async def _verdict(
@@ -296,7 +307,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         else:
             verdict = refuse(error, metrics)
     except AppendRunningError as error:
-        verdict = deployment.run(planner.waiting(error, execution=execution))
+        verdict = deployment.run(
+            planner.waiting(error, execution=execution, started_at=event.get("started_at"))
+        )
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = refuse(error, metrics)
     except TimeoutError as error:

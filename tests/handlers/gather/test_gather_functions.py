@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from copy import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -446,6 +447,8 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     machine.run(REQUEST | {"sources": hrefs[:4], "output": IN_SHARDS | {"name": "grows"}})
     at_work = machine.planned(append | {"sources": hrefs[4:6]}, execution="one")
     waiting = machine.planned(append | {"sources": hrefs[6:]}, execution="other")
+    begun = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
+    late = machine.planned(append | {"sources": hrefs[6:]}, execution="other", started_at=begun)
     summary = _json(machine.s3, "control", "summaries/other.json")
     for item in machine.items(at_work):
         machine.fill(at_work, item, limit_s=60)
@@ -454,6 +457,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
 
     assert waiting["verdict"] == "waiting"
     assert 15 <= waiting["wait_s"] <= 45
+    assert 75 <= late["wait_s"] <= 135
     assert "another append" in waiting["cause"]
     assert summary == {"is_waiting": True}
     assert planned["verdict"] == "planned"
