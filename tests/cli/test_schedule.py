@@ -106,6 +106,18 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("scheduler")
+def test_the_index_of_a_schedule_may_lie_in_a_cube(tmp_path: Path) -> None:
+    """No other file that is read may lie there."""
+    indexed = REQUEST | {"index": "s3://arrays/cubes/a.zarr/headers.parquet", "output": {"append_to": "a"}}
+    (tmp_path / "indexed.yaml").write_text(yaml.safe_dump(indexed))
+
+    run("add", "indexed", "indexed.yaml", "--every", "rate(1 day)")
+
+    assert "indexed" in run("list")
+
+
+@pytest.mark.long
 def test_schedule_of_a_table_is_added(scheduler: Any, tmp_path: Path) -> None:
     """The file is the body of POST /tables; other options have no place in it."""
     body = {"zones": "s3://bucket/fields.geojson", "by": "ndvi", "sources": {"catalog": {}}}
@@ -148,6 +160,7 @@ REFUSED = {
     ): "request.sources.catalog.file: the bucket other is not allowed",
     ("add", "other", "local.yaml", *DAILY[1:]): "request.sources.stac.items: 'items.json' has no folder",
     ("add", "other", "uploaded.yaml", *DAILY[1:]): "request.zones: uploaded files are removed after a month",
+    ("add", "other", "cubes.yaml", *DAILY[1:]): "request.zones: the bucket arrays is not allowed here",
     ("add", "other", "web.yaml", *DAILY[1:]): "request.zones: the host c.org is not allowed here",
     (
         "add",
@@ -195,6 +208,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
             "output": {"append_to": "b"},
         },
         "uploaded": {"sources": {"catalog": {}}, "zones": "s3://control/lists/f.geojson", "append_to": "b"},
+        "cubes": {"sources": {"catalog": {}}, "zones": "s3://arrays/lists/f.geojson", "append_to": "b"},
         "web": {"sources": {"catalog": {}}, "zones": "https://c.org/f.geojson", "append_to": "b"},
     }
     for name, request in requests.items():

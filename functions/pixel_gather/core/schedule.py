@@ -46,11 +46,12 @@ TABLES: Final = ("points", "zones")
 """Kinds of tables. A request that names one of them is of a table."""
 
 _ON_AWS: Final = HrefPolicy(schemes=frozenset({"s3", "https"}))
+_INDEX: Final = "index"
 _FILES: Final = (
     "sources.catalog.file",
     "sources.stac.items",
     "windows.table",
-    "index",
+    _INDEX,
     *TABLES,
 )
 """Fields of a request that may be the address of a file, which every tick reads."""
@@ -187,6 +188,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         *,
         signing: frozenset[str] = frozenset(),
         files: HrefPolicy = _ON_AWS,
+        indexes: HrefPolicy = _ON_AWS,
         uploads: str | None = None,
     ) -> None:
         """Refuse what would fail later, before a schedule is added.
@@ -198,6 +200,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
             hosts: The deployment's setting ``catalog_hosts``.
             signing: Its setting ``signing``.
             files: Which files the deployment may read, where that is known.
+            indexes: The same of header indexes, which may also lie in cubes.
             uploads: Name of the bucket of uploaded files, where that is known. These files expire.
 
         Raises:
@@ -227,7 +230,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
                 place = place.get(name) if isinstance(place, Mapping) else None
             if not isinstance(place, str):
                 continue
-            if checked_href(place, f"request.{field}", policy=files).startswith(f"s3://{uploads}/"):
+            policy = indexes if field == _INDEX else files
+            if checked_href(place, f"request.{field}", policy=policy).startswith(f"s3://{uploads}/"):
                 raise RequestError(
                     "uploaded files are removed after a month, and every tick reads this one: put it into a "
                     "bucket of sources, and give its address there",

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from copy import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec import Struct
@@ -70,13 +71,18 @@ class DeployedSchedules:
                 field="request",
             )
         uploads = self._output("ControlBucket")
+        buckets = self._names("SourceBuckets") | {uploads}
         files = HrefPolicy(
             schemes=frozenset({"s3", "https"}),
-            buckets=self._names("SourceBuckets") | {uploads, self._output("ArrayBucket")},
+            buckets=buckets,
             hosts=self._names("HttpsHosts"),
         )
         schedule.check_new(
-            self._names("CatalogHosts"), signing=self._names("Signing"), files=files, uploads=uploads
+            self._names("CatalogHosts"),
+            signing=self._names("Signing"),
+            files=files,
+            indexes=replace(files, buckets=buckets | {self._output("ArrayBucket")}),
+            uploads=uploads,
         )
         # A cube grows by one schedule only.
         for each in self.list_():
