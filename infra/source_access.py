@@ -63,8 +63,12 @@ def grant_listing(role: iam.Role, sources: Sequence[SourceBucket]) -> None:
 
 
 def grant_secret(role: iam.Role, name: str) -> None:
-    """Allow reading one secret by its name."""
-    arn = Stack.of(role).format_arn(
+    """Allow reading one secret by its name, also if a customer's key encrypts it.
+
+    The key decrypts nothing but this secret for the role. Its own policy has to leave the decision to IAM.
+    """
+    stack = Stack.of(role)
+    arn = stack.format_arn(
         service="secretsmanager",
         resource="secret",
         resource_name=f"{name}-??????",
@@ -75,6 +79,16 @@ def grant_secret(role: iam.Role, name: str) -> None:
         ["secretsmanager:GetSecretValue"],
         arn,
         wildcard="Secrets Manager ends each ARN in six characters of its own",
+    )
+    allow(
+        role,
+        ["kms:Decrypt"],
+        stack.format_arn(service="kms", resource="key", resource_name="*"),
+        wildcard="the secret says which key encrypts it; the conditions name the secret",
+        conditions={
+            "StringEquals": {"kms:ViaService": f"secretsmanager.{stack.region}.{stack.url_suffix}"},
+            "ArnLike": {"kms:EncryptionContext:SecretARN": arn},
+        },
     )
 
 

@@ -228,7 +228,28 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
     granted = json.dumps(stack.of("AWS::IAM::Policy"))
     assert granted.count("secretsmanager:GetSecretValue") == 8
-    assert granted.count(":secret:earthdata/token-??????") == 8
+    assert granted.count(":secret:earthdata/token-??????") == 16  # a key of the customer may encrypt it
+
+
+def test_a_key_decrypts_no_more_than_the_earthdata_token() -> None:
+    """A secret may be encrypted with a customer's key. Roles may use each key of the account for it alone."""
+    stack = connected()
+    statements = [
+        statement
+        for policy in stack.properties("AWS::IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "kms:Decrypt" and "ArnLike" in statement["Condition"]
+    ]
+
+    assert len(statements) == 8
+    for each in statements:
+        condition = each["Condition"]
+        assert stack.show(each["Resource"]) == "arn:<partition>:kms:<region>:<accountid>:key/*"
+        service = stack.show(condition["StringEquals"]["kms:ViaService"])
+        assert service == "secretsmanager.<region>.<urlsuffix>"
+        assert stack.show(condition["ArnLike"]["kms:EncryptionContext:SecretARN"]).endswith(
+            ":secret:earthdata/token-??????"
+        )
 
 
 def _settled(variables: dict[str, Any]) -> dict[str, str]:
