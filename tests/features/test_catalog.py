@@ -200,6 +200,15 @@ def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
     assert "bbox: west is 179 and east is 181.5" in named
 
 
+def test_a_note_names_properties_of_several_types(tmp_path: Path) -> None:
+    """They are text in the Parquet file. Numbers with and without a fraction are of one."""
+    items = [item("a", n=1, cover=10, odd=[1]), item("b", n=1.5, cover="low", odd={"a": 1}), item("c", x={})]
+
+    made = make_catalog(items, to=tmp_path / "catalog.parquet")
+
+    assert made.notes == ("text in the Parquet file, as the values are of several types: cover, odd",)
+
+
 def test_a_note_counts_items_that_share_an_id(tmp_path: Path) -> None:
     """The last one stays. Items of other collections, and those of the former catalog, do not count."""
     place = tmp_path / "catalog.parquet"

@@ -90,7 +90,7 @@ class MadeCatalog(Struct, frozen=True, kw_only=True):
     n_removed: int = 0
     notes: tuple[str, ...] = ()
     """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, on items
-    that share an id, and on a catalog that was replaced."""
+    that share an id, on a catalog that was replaced, and on properties of several types."""
 
 
 @dataclass(slots=True)
@@ -300,7 +300,11 @@ def _made(
         if written.n_replaced:
             repeated = counted(written.n_replaced, "item")
             tally.notes.append(f"{repeated} left out for a later one with the same collection and id")
-        _write_parquet(spooled, store, key, place=place, etag=written.etag)
+        of_several_types = _write_parquet(spooled, store, key, place=place, etag=written.etag)
+        if of_several_types:
+            tally.notes.append(
+                f"text in the Parquet file, as the values are of several types: {', '.join(of_several_types)}"
+            )
     return MadeCatalog(
         place=show_place(check_place(place)),
         n_scenes=written.n_scenes,
@@ -543,21 +547,26 @@ async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[
             yield each
 
 
-def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> None:
-    """Write the Parquet file of a version; if another was written meanwhile, of that one."""
-    _put_parquet(spooled, store, key)
+def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> list[str]:
+    """Write the Parquet file of a version; if another was written meanwhile, of that one.
+
+    Returns as `write_geoparquet`.
+    """
+    of_several_types = _put_parquet(spooled, store, key)
     while (now := run(present_etag(store, key))) not in (etag, None):
         with SpooledItems() as newest:
             etag = run(_copy_kept_scenes(store, key, place, newest)).etag or now
-            _put_parquet(newest, store, key)
+            of_several_types = _put_parquet(newest, store, key)
+    return of_several_types
 
 
-def _put_parquet(spooled: SpooledItems, store: Store, key: str) -> None:
+def _put_parquet(spooled: SpooledItems, store: Store, key: str) -> list[str]:
     _, which = spooled.read_in_order()
     with tempfile.TemporaryFile(prefix="pixel-gather-catalog-") as file:
-        write_geoparquet(spooled, which, file)
+        of_several_types = write_geoparquet(spooled, which, file)
         file.seek(0)
         try:
             obstore.put(store, key, file)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise StoreError(f"{key} could not be written: {said_of_place(error)}") from error
+    return of_several_types

@@ -59,15 +59,19 @@ _N_PER_GROUP: Final = 50_000
 _BBOX: Final = ("xmin", "ymin", "xmax", "ymax")
 
 
-def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: IO[bytes]) -> None:
+def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: IO[bytes]) -> list[str]:
     """Write items in an order, holding one group of rows at a time.
 
     The numbers are those of the items, in the order of the rows.
+
+    Returns:
+        The properties that are columns of text, because their values are of several types.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # only a catalog's writer needs it
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
-    kinds = _kinds(spooled, which)
+    found = _kinds(spooled, which)
+    kinds = {name: "time" if name in _TIMES else settle_kind(kind) for name, kind in found.items()}
     schema = _schema(kinds)
     write_parquet(
         RecordBatchReader.from_batches(schema, _batches(spooled, which, kinds, schema)),
@@ -76,6 +80,9 @@ def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: I
         max_row_group_size=_N_PER_GROUP,
         key_value_metadata={"geo": json.dumps(_GEO), "stac-geoparquet": '{"version":"1.0.0"}'},
     )
+    return [
+        name for name, kind in kinds.items() if found[name] == kind == "json" and name not in _NOT_PROPERTIES
+    ]
 
 
 def items_of_geoparquet(file: IO[bytes], *, name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
@@ -113,7 +120,7 @@ _GEO: Final = {
 
 
 def _kinds(spooled: SpooledItems, which: np.ndarray[Any, Any]) -> dict[str, Kind]:
-    """Return the kind of each column but geometry, bbox and links.
+    """Return the kind of each column but geometry, bbox and links, before it is settled.
 
     Only one item of each structure is decoded. Items are read in the order in which they came, from the
     beginning of the file to its end.
@@ -131,7 +138,7 @@ def _kinds(spooled: SpooledItems, which: np.ndarray[Any, Any]) -> dict[str, Kind
                 seen.add(structure)
             for name, value in columns.items():
                 found[name] = merge_kinds(found.get(name, "null"), kind_of(msgspec.json.decode(value)))
-    return {name: "time" if name in _TIMES else settle_kind(kind) for name, kind in found.items()}
+    return found
 
 
 def _parts(content: bytes) -> _Parts:
