@@ -31,9 +31,10 @@ class TerminatedError(SystemExit):
 def answer_interrupts() -> None:
     """Let Ctrl-C end this process and its children, even if it was started in the background.
 
-    A shell without job control starts such a process with SIGINT ignored, and children inherit that.
+    A shell without job control starts such a process with SIGINT ignored, and children inherit that. While
+    the command was imported, SIGINT ended the process.
     """
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

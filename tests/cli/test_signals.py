@@ -69,6 +69,26 @@ def test_sigterm_lets_an_event_loop_finish_its_step_and_clean_up() -> None:
     assert done == ["step", "clean-up"]
 
 
+def test_an_interrupt_during_the_first_imports_shows_no_traceback() -> None:
+    """The process ends at once, as there is nothing to clean up. Later, `main` answers the signal."""
+    program = (
+        "import runpy, signal, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'pixel_gather_cli.main':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "runpy.run_module('pixel_gather_cli', run_name='__main__')\n"
+    )
+
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+
+
 def test_a_process_has_less_than_two_seconds_after_a_signal() -> None:
     """How long processes take in all depends on the machine, so other tests measure no time."""
     assert _PATIENCE_S + _LAST_STEPS_S < 2
