@@ -15,12 +15,11 @@ import pytest
 from shapely import Point, to_wkb
 from shapely.geometry import shape
 
-from pixel_gather.core.area import Area
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.request.web_address import same_host_only
+from pixel_gather.core.scenes.search_criteria import SearchCriteria
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
-from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
 from pixel_gather.features.catalog.search import search
 from pixel_gather.io.scenes.item_files import _items_of_document
@@ -351,8 +350,7 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
         asked = CmrSearch(
             short_name="HLSL30",
             root=server.url,
-            area=Area((170.0, 0.0, -170.0, 20.0)),
-            times=parse_time_range("2024"),
+            wanted=SearchCriteria.of(bbox=(170, 0, -170, 20), datetime="2024"),
         )
         found = list(
             cmr_items(asked, JsonClient(same_host_only(server.url, field="cmr")), skipped=SkippedItems())
@@ -385,6 +383,70 @@ def test_a_granule_without_place_time_or_data_is_no_scene(changes: dict[str, Any
         )
 
 
+def granules(*given: dict[str, Any], **search: Any) -> list[dict[str, Any]]:
+    """Return what a search of CMR makes of granules."""
+    with serving(lambda _: Answer(body={"items": list(given)})) as server:
+        client = JsonClient(same_host_only(server.url, field="cmr"))
+        asked = CmrSearch(short_name="X", root=server.url, wanted=SearchCriteria.of(**search))
+        return list(cmr_items(asked, client, skipped=SkippedItems()))
+
+
+def placed(**geometry: Any) -> dict[str, Any]:
+    """Return a granule of these shapes."""
+    return granule("G1", SpatialExtent={"HorizontalSpatialDomain": {"Geometry": geometry}})
+
+
+def ring(*positions: tuple[float, float]) -> dict[str, Any]:
+    """Return a polygon as CMR writes it."""
+    points = [{"Longitude": x, "Latitude": y} for x, y in (*positions, positions[0])]
+    return {"Boundary": {"Points": points}}
+
+
+def rectangle(*sides: float) -> dict[str, float]:
+    """Return a box as CMR writes it."""
+    names = ("West", "South", "East", "North")
+    return {f"{name}BoundingCoordinate": side for name, side in zip(names, sides, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("geometry", "box"),
+    [
+        ({"BoundingRectangles": [rectangle(170, 0, 180, 5), rectangle(-180, 0, -170, 6)]}, [170, 0, -170, 6]),
+        ({"BoundingRectangles": [rectangle(10, 0, 11, 1), rectangle(20, 5, 21, 6)]}, [10, 0, 21, 6]),
+        ({"BoundingRectangles": [rectangle(179, 0, -179, 1)]}, [179, 0, -179, 1]),
+        (
+            {"BoundingRectangles": [rectangle(1, 1, 2, 2)], "GPolygons": [ring((5, 5), (6, 5), (6, 6))]},
+            [1, 1, 6, 6],
+        ),
+        ({"GPolygons": [ring((-180, -90), (180, -90), (180, 90), (-180, 90))]}, [-180, -90, 180, 90]),
+        ({"GPolygons": [ring((-135, 80), (-45, 80), (45, 80), (135, 80))]}, [-180, 80, 180, 90]),
+        ({"Points": [{"Longitude": 7, "Latitude": 8}, {"Longitude": 9, "Latitude": 1}]}, [7, 1, 9, 8]),
+        (
+            {"Lines": [{"Points": [{"Longitude": 179, "Latitude": 1}, {"Longitude": -179, "Latitude": 2}]}]},
+            [179, 1, -179, 2],
+        ),
+    ],
+)
+def test_a_granule_of_cmr_covers_all_of_its_shapes(geometry: dict[str, Any], box: list[float]) -> None:
+    """Several boxes, a ring around the Earth or a pole, points and lines make one box."""
+    assert [each["bbox"] for each in granules(placed(**geometry))] == [box]
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ({"where": "eo:cloud_cover<20"}, ["G1"]),
+        ({"ids": ["G2"]}, ["G2"]),
+        ({"where": "eo:cloud_cover<20", "most": 1}, ["G1"]),
+        ({"geojson": {"type": "Polygon", "coordinates": [[[0, 0], [9, 0], [9, 9], [0, 0]]]}}, []),
+    ],
+)
+def test_no_condition_of_a_search_of_cmr_is_ignored(search: dict[str, Any], found: list[str]) -> None:
+    """CMR is asked for places and times; conditions, ids and shapes are looked at here."""
+    given = (granule("G1"), granule("G2", CloudCover=50), granule("G1"))
+    assert [each["id"] for each in granules(*given, **search)] == found
+
+
 def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
     """A search neither runs for ever nor fills the memory."""
     same = Answer(body={"items": [granule("G1", RelatedUrls=[])]}, headers={"cmr-search-after": "1"})
@@ -394,10 +456,9 @@ def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
             list(cmr_items(CmrSearch(short_name="X", root=server.url), client, skipped=SkippedItems()))
     with serving(lambda _: Answer(body={"items": [granule("G1"), granule("G2")]})) as server:
         client = JsonClient(same_host_only(server.url, field="cmr"))
+        search = CmrSearch(short_name="X", root=server.url, wanted=SearchCriteria(most=1))
         with pytest.raises(BudgetError, match="more than 1"):
-            list(
-                cmr_items(CmrSearch(short_name="X", root=server.url, most=1), client, skipped=SkippedItems())
-            )
+            list(cmr_items(search, client, skipped=SkippedItems()))
 
 
 HEAD = "GRANULE_ID,SENSING_TIME,CLOUD_COVER,MGRS_TILE,NORTH_LAT,SOUTH_LAT,WEST_LON,EAST_LON,BASE_URL\n"

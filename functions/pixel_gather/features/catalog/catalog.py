@@ -465,7 +465,7 @@ def _items_described_by(
         # an address that is given may hold a key, which is not kept
         return items_of_api(wanted, given or origin.place, skipped)
     if origin.kind == "cmr":
-        asked = CmrSearch(short_name=origin.place, area=wanted.area, times=wanted.times, most=wanted.most)
+        asked = CmrSearch(short_name=origin.place, wanted=wanted)
         return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")), skipped=skipped)
     objects = Objects(settings.stores)
     if origin.kind == "sentinel2_index":

@@ -9,16 +9,21 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from pixel_gather.core.area import Area
-from pixel_gather.core.errors import BudgetError, RequestError, StoreError
-from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.area import check_box, sides_of, unwrapped_shape, wrap_longitude
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.web_address import CMR
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, format_moment
 from pixel_gather.io.store.json_http import JsonClient
 
 _PAGE: Final = 2000
+_MOST_LOOKED_AT: Final = 1_000_000
+"""Granules that CMR may send of which none is wanted, before the search ends."""
+
 _SEARCH_AFTER: Final = "cmr-search-after"
+_SIDES: Final = ("West", "South", "East", "North")
+_KINDS_OF_DATA: Final = ("GET DATA", "GET DATA VIA DIRECT ACCESS")
 
 
 class CmrSearch(Struct, frozen=True, kw_only=True):
@@ -27,22 +32,26 @@ class CmrSearch(Struct, frozen=True, kw_only=True):
     concept_id: str | None = None
     short_name: str | None = None
     provider: str | None = None
-    area: Area | None = None
-    times: TimeRange = ALL_TIMES
-    most: int = 100_000
+    wanted: SearchCriteria = SearchCriteria()
     root: str = CMR
 
 
 def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
-    """Yield the granules that CMR finds, as STAC items.
+    """Yield the granules that CMR finds and that are wanted, as STAC items, each once.
 
-    ``skipped`` gets granules without a place, a time or data.
+    CMR is asked for a box and for times; all else is looked at here. ``skipped`` gets granules without a
+    place, a time or data.
 
     Raises:
         RequestError: No collection is named, or CMR refuses the search.
-        BudgetError: It finds more granules than ``search.most``.
+        BudgetError: More granules are wanted than ``search.wanted.most``.
         StoreError: An answer is no page of granules.
     """
+    return wanted_items(_found(search, client, skipped), search.wanted, name="granule", skipped=skipped)
+
+
+def _found(search: CmrSearch, client: JsonClient, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
+    """Yield the granules of all pages, as items."""
     url = f"{search.root}/granules.umm_json?{urlencode(_parameters(search))}"
     after: str | None = None
     seen: set[str] = set()
@@ -52,6 +61,9 @@ def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -
         found = answer.body.get("items") if isinstance(answer.body, Mapping) else None
         if not isinstance(found, list):
             raise StoreError("CMR does not answer with a page of granules")
+        n += len(found)
+        if n > max(_MOST_LOOKED_AT, search.wanted.most):
+            raise StoreError("CMR sends granules without end that the search does not want")
         for granule in found:
             item = _item(granule)
             if item is None:
@@ -59,11 +71,6 @@ def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -
                 said = RequestError("it names no place, no time or no data", field=f"granule {its['id']}")
                 skipped.add(said, its)
                 continue
-            n += 1
-            if n > search.most:
-                raise BudgetError(
-                    f"CMR finds more than {counted(search.most, 'granule')}; narrow the search or raise most"
-                )
             yield item
         after = answer.headers.get(_SEARCH_AFTER)
         if after is None or not found:
@@ -76,16 +83,14 @@ def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -
 def _parameters(search: CmrSearch) -> list[tuple[str, str]]:
     if search.concept_id is None and search.short_name is None:
         raise RequestError("name a collection by concept_id or short_name", field="cmr")
+    area, times = search.wanted.area, search.wanted.times
     given = [
         ("collection_concept_id", search.concept_id),
         ("short_name", search.short_name),
         ("provider", search.provider),
-        (
-            "bounding_box",
-            None if search.area is None else ",".join(f"{side:.9g}" for side in search.area.box),
-        ),
-        ("temporal", None if search.times == ALL_TIMES else _temporal(search.times)),
-        ("page_size", str(min(_PAGE, search.most + 1))),
+        ("bounding_box", None if area is None else ",".join(f"{side:.9g}" for side in area.box)),
+        ("temporal", None if times == ALL_TIMES else _temporal(times)),
+        ("page_size", str(min(_PAGE, search.wanted.most + 1))),
     ]
     return [(name, value) for name, value in given if value is not None]
 
@@ -138,41 +143,45 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _box(umm: Mapping[str, Any]) -> list[float] | None:
+    """Return the box around all shapes of a granule; west > east if it crosses the antimeridian."""
+    import shapely  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+
     try:
         geometry = umm["SpatialExtent"]["HorizontalSpatialDomain"]["Geometry"]
-        if boxes := geometry.get("BoundingRectangles"):
-            box = boxes[0]
-            sides = ("West", "South", "East", "North")
-            return [float(box[f"{side}BoundingCoordinate"]) for side in sides]
-        points = [p for polygon in geometry["GPolygons"] for p in polygon["Boundary"]["Points"]]
-        longitudes, latitudes = (
-            [float(p["Longitude"]) for p in points],
-            [float(p["Latitude"]) for p in points],
-        )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+        boxes = [
+            side
+            for each in geometry.get("BoundingRectangles") or ()
+            for side in sides_of(
+                check_box([each[f"{name}BoundingCoordinate"] for name in _SIDES], field="box")
+            )
+        ]
+        rings = [_positions(each["Boundary"]["Points"]) for each in geometry.get("GPolygons") or ()]
+        lines = [_positions(each["Points"]) for each in geometry.get("Lines") or ()]
+        points = _positions(geometry.get("Points") or ())
+        shapes = [shapely.box(*part) for each in boxes for part in sides_of(each)]
+        shapes += [*map(shapely.Polygon, rings), *map(shapely.LineString, lines), *map(shapely.Point, points)]
+        found = unwrapped_shape(shapely.GeometryCollection(shapes))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, shapely.errors.ShapelyError):
         return None
-    if not points:
-        return None
-    if max(longitudes) - min(longitudes) > 180:  # noqa: PLR2004 # over the antimeridian
-        west, east = min(x for x in longitudes if x > 0), max(x for x in longitudes if x <= 0)
-        return [west, min(latitudes), east, max(latitudes)]
-    return [min(longitudes), min(latitudes), max(longitudes), max(latitudes)]
+    west, south, east, north = found.bounds
+    return None if found.is_empty else [west, south, wrap_longitude(east), north]
+
+
+def _positions(points: Any) -> list[tuple[float, float]]:
+    return [(float(each["Longitude"]), float(each["Latitude"])) for each in points]
 
 
 def _assets(umm: Mapping[str, Any]) -> dict[str, Any]:
     """Return the granule's files by name; S3 goes before https where both are named."""
     found: dict[str, Any] = {}
-    kinds = {"GET DATA": "https", "GET DATA VIA DIRECT ACCESS": "s3"}
     urls = umm.get("RelatedUrls")
     for url in urls if isinstance(urls, list) else ():
-        if (
-            not isinstance(url, Mapping)
-            or url.get("Type") not in kinds
-            or not isinstance(url.get("URL"), str)
-        ):
+        if not isinstance(url, Mapping) or url.get("Type") not in _KINDS_OF_DATA:
             continue
-        name = url["URL"].rpartition("/")[2]
+        if not isinstance(href := url.get("URL"), str):
+            continue
+        name = href.rpartition("/")[2]
         name = name.removeprefix(f"{umm['GranuleUR']}.").removesuffix(".tif") or name
-        if name not in found or url["URL"].startswith("s3://"):
-            found[name] = {"href": url["URL"], "roles": ["data"]}
+        if name not in found or href.startswith("s3://"):
+            found[name] = {"href": href, "roles": ["data"]}
     return found

@@ -109,11 +109,8 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
         if asked.api is not None:
             return search_items(wanted, asked.api, client, skipped=skipped)
         assert asked.cmr is not None  # noqa: S101 # it is one of the two
-        collection = CmrSearch(
-            **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
-        )
-        granules = cmr_items(collection, client, skipped=skipped)
-        return wanted_items(granules, wanted, name="granule", skipped=skipped)
+        search = CmrSearch(**asked.cmr.model_dump(), wanted=wanted, root=CMR)
+        return cmr_items(search, client, skipped=skipped)
 
     def _read_document(self, href: str) -> Any:
         """Return a document that a static catalog links to."""
