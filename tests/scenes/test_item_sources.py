@@ -447,6 +447,25 @@ def test_no_condition_of_a_search_of_cmr_is_ignored(search: dict[str, Any], foun
     assert [each["id"] for each in granules(*given, **search)] == found
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("G1.B04.tif", "B04"),
+        ("G1_B01_WTR.tif", "B01_WTR"),
+        ("G1-red.TIF", "red"),
+        ("G1_LST.tiff", "LST"),
+        ("G1.tif", "G1"),
+        ("G10_LST.tif", "G10_LST"),
+        ("other.B04.tif", "other.B04"),
+        ("G1_meta.json", "meta.json"),
+    ],
+)
+def test_an_asset_of_cmr_is_named_by_what_the_granule_name_leaves(file: str, name: str) -> None:
+    """HLS writes a point before the band, OPERA and ECOSTRESS an underscore."""
+    (item,) = granules(granule("G1", RelatedUrls=[{"Type": "GET DATA", "URL": f"https://host/a/{file}"}]))
+    assert list(item["assets"]) == [name]
+
+
 def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
     """A search neither runs for ever nor fills the memory."""
     same = Answer(body={"items": [granule("G1", RelatedUrls=[])]}, headers={"cmr-search-after": "1"})

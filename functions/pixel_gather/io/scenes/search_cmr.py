@@ -3,6 +3,7 @@
 https://cmr.earthdata.nasa.gov/search/site/docs/search/api.html, "Search After".
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -24,6 +25,9 @@ _MOST_LOOKED_AT: Final = 1_000_000
 _SEARCH_AFTER: Final = "cmr-search-after"
 _SIDES: Final = ("West", "South", "East", "North")
 _KINDS_OF_DATA: Final = ("GET DATA", "GET DATA VIA DIRECT ACCESS")
+_GEOTIFF: Final = re.compile(r"\.tiff?$", re.IGNORECASE)
+_BEFORE_BAND: Final = (".", "_", "-")
+"""What stands between a granule's name and a file's band: HLS writes a point, OPERA and ECOSTRESS a line."""
 
 
 class CmrSearch(Struct, frozen=True, kw_only=True):
@@ -180,8 +184,14 @@ def _assets(umm: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if not isinstance(href := url.get("URL"), str):
             continue
-        name = href.rpartition("/")[2]
-        name = name.removeprefix(f"{umm['GranuleUR']}.").removesuffix(".tif") or name
+        name = _asset_name(href.rpartition("/")[2], umm["GranuleUR"])
         if name not in found or href.startswith("s3://"):
             found[name] = {"href": href, "roles": ["data"]}
     return found
+
+
+def _asset_name(file: str, granule: str) -> str:
+    """Return what tells a file from the others of its granule: ``B04`` of ``GRANULE.B04.tif``."""
+    stem = _GEOTIFF.sub("", file)
+    rest = stem.removeprefix(granule)
+    return (rest[1:] if rest != stem and rest[:1] in _BEFORE_BAND else stem) or file
