@@ -61,6 +61,19 @@ def test_images_take_the_place_of_their_folder() -> None:
     assert unlisted_folders(found) == []
 
 
+def test_a_resolution_is_no_part_of_a_band() -> None:
+    """Scenes of Level 2A have a folder for each resolution; of those, the finest is found."""
+    names = (
+        "R10m/T32_B04_10m.jp2",
+        "R20m/T32_B04_20m.jp2",
+        "R20m/T32_SCL_20m.jp2",
+    )
+    listing = FolderListing(href=FOLDER, images={name: FOLDER + name for name in names})
+    found = with_images(scene(images={"href": FOLDER}), {FOLDER: listing})
+
+    assert asset_hrefs(found, ("B04", "SCL")) == [("B04", FOLDER + names[0]), ("SCL", FOLDER + names[2])]
+
+
 def test_a_folder_that_cannot_be_listed_stays_with_its_status() -> None:
     """Its link still ends in a slash, so nobody takes it for an image."""
     listing = FolderListing(href=FOLDER, status=Status.DENIED, reason="no")

@@ -4,11 +4,13 @@ The public Sentinel-2 index is such a catalog. A search can list the folders. Th
 its own.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
 from msgspec import Struct
 
+from pixel_gather.core.model.band_names import SUFFIX
 from pixel_gather.core.model.status import Status
 
 type Item = Mapping[str, Any]
@@ -65,8 +67,9 @@ def with_images(item: Item, listings: Mapping[str, FolderListing]) -> Item:
     """Return an item with an asset for each image instead of its folders.
 
     An image's asset is called by its path in the folder. Its band is the end of the file's name, behind the
-    last underscore, such as B04. So it is found by its band, too. A folder that could not be listed stays,
-    with the fields ``pixel_gather:status`` and ``pixel_gather:reason``.
+    last underscore, such as B04. A resolution behind it, as in B04_10m, is no part of it. So it is found by
+    its band, too; of several resolutions, the first one by path is found. A folder that could not be listed
+    stays, with the fields ``pixel_gather:status`` and ``pixel_gather:reason``.
 
     Args:
         item: A STAC item.
@@ -105,4 +108,4 @@ def unlisted_folders(item: Item) -> list[UnlistedFolder]:
 
 def _image(href: str) -> dict[str, Any]:
     stem, _, _ = href.rpartition("/")[2].rpartition(".")
-    return {"href": href, "roles": ["data"], "bands": [{"name": stem.rpartition("_")[2]}]}
+    return {"href": href, "roles": ["data"], "bands": [{"name": re.sub(SUFFIX, "", stem).rpartition("_")[2]}]}
