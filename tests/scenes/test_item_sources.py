@@ -17,7 +17,7 @@ from shapely.geometry import shape
 
 from pixel_gather.core.errors import BudgetError, RequestError, StoreError
 from pixel_gather.core.request.web_address import same_host_only
-from pixel_gather.core.scenes.search_criteria import SearchCriteria
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
@@ -496,6 +496,17 @@ def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes])
     assert found["assets"]["images"]["href"] == folder
 
 
+def test_a_tile_across_180_degrees_is_not_around_the_earth() -> None:
+    """The index has the least and the greatest longitude of its corners."""
+    content = io.BytesIO((HEAD + LINE.replace(",11,12,", ",-179.4,179.2,")).encode())
+    (found,) = items_of_index(content, name="index.csv", skipped=SkippedItems())
+
+    assert found["bbox"] == [179.2, 46, -179.4, 47]
+    for point, is_found in ((180, True), (-179.5, True), (0, False)):
+        wanted = SearchCriteria.of(point=(point, 46.5))
+        assert bool(list(wanted_items([found], wanted, name="item", skipped=SkippedItems()))) is is_found
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "said"),
@@ -516,8 +527,10 @@ def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str) -> No
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (LINE.replace(",47,", ",north,"), "index.csv line 2: a number cannot be read"),
-        (LINE + "short\n", "index.csv line 3: a number cannot be read"),
+        (LINE.replace(",47,", ",north,"), "index.csv line 2: NORTH_LAT is no number: 'north'"),
+        (LINE.replace("12.5", "n/a"), "index.csv line 2: CLOUD_COVER is no number: 'n/a'"),
+        (LINE + "short\n", "index.csv line 3: it has no SENSING_TIME, NORTH_LAT, SOUTH_LAT, WEST_LON"),
+        (LINE.replace("gs://bucket/tiles/32/T/PS/X.SAFE", ""), "index.csv line 2: it has no BASE_URL"),
     ],
 )
 def test_a_wrong_line_of_the_index_is_left_out_and_named(lines: str, said: str) -> None:

@@ -20,6 +20,12 @@ from pixel_gather.core.scenes.skipped_items import SkippedItems
 COLLECTION: Final = "sentinel-2"
 FOLDER_ASSET: Final = "images"
 _NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_LON", "EAST_LON", "BASE_URL")
+_TEXTS: Final = {
+    "s2:mgrs_tile": "MGRS_TILE",
+    "s2:datatake_id": "DATATAKE_IDENTIFIER",
+    "s2:product_uri": "PRODUCT_ID",
+    "created": "GENERATION_TIME",
+}
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -51,29 +57,26 @@ def _items(lines: "csv.DictReader[str]", name: str, skipped: SkippedItems) -> It
     for line in lines:
         try:
             item = _item(line)
-        except (ValueError, TypeError, AttributeError) as error:
-            said = RequestError(f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}")
+        except ValueError as error:
+            said = RequestError(str(error), field=f"{name} line {lines.line_num}")
             skipped.add(said, {"id": line["GRANULE_ID"], "collection": COLLECTION})
         else:
             yield item
 
 
 def _item(line: Mapping[str, str]) -> dict[str, Any]:
+    if empty := [column for column in _NEEDED if not line[column]]:
+        raise ValueError(f"it has no {', '.join(empty)}")
     granule = line["GRANULE_ID"]
     west, south, east, north = (
-        float(line[name]) for name in ("WEST_LON", "SOUTH_LAT", "EAST_LON", "NORTH_LAT")
+        _number(line, column) for column in ("WEST_LON", "SOUTH_LAT", "EAST_LON", "NORTH_LAT")
     )
+    if east - west > 180:  # noqa: PLR2004 # no tile is that wide: its corners are on both sides of 180
+        west, east = east, west
     properties: dict[str, Any] = {"datetime": line["SENSING_TIME"]}
-    optional = {
-        "eo:cloud_cover": ("CLOUD_COVER", float),
-        "s2:mgrs_tile": ("MGRS_TILE", str),
-        "s2:datatake_id": ("DATATAKE_IDENTIFIER", str),
-        "s2:product_uri": ("PRODUCT_ID", str),
-        "created": ("GENERATION_TIME", str),
-    }
-    for name, (column, kind) in optional.items():
-        if line.get(column):
-            properties[name] = kind(line[column])
+    if line.get("CLOUD_COVER"):
+        properties["eo:cloud_cover"] = _number(line, "CLOUD_COVER")
+    properties |= {name: line[column] for name, column in _TEXTS.items() if line.get(column)}
     href = line["BASE_URL"].replace("gs://", "https://storage.googleapis.com/", 1).rstrip("/")
     return {
         "type": "Feature",
@@ -94,3 +97,10 @@ def _item(line: Mapping[str, str]) -> dict[str, Any]:
             }
         },
     }
+
+
+def _number(line: Mapping[str, str], column: str) -> float:
+    try:
+        return float(line[column])
+    except ValueError as error:
+        raise ValueError(f"{column} is no number: {line[column][:80]!r}") from error
