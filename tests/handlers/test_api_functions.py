@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
-from jsonschema import Draft202012Validator
 
 from handlers.api.control_plane import ControlPlane, open_control_plane
 from handlers.api.problems import KINDS
@@ -36,10 +36,11 @@ from pixel_gather.core.errors import (
 )
 from pixel_gather.core.request.naming import execution_name
 from pixel_gather.core.request.request import parse_request
+from support.api_bridge import body_of, event, header_of, is_a
 from support.lambda_functions import ENVIRONMENT, Context, cold_start, line_of
 
 REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
-ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
+ADDRESS = "https://api.example.org/v1"
 
 
 @dataclass
@@ -105,48 +106,16 @@ class Api:
     def ask(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
         """Send a request as API Gateway does. Return status and body."""
         answer = self.answer(method, path, **more)
-        return answer["statusCode"], json.loads(answer["body"])
+        return answer["statusCode"], body_of(answer)
 
     def answer(
         self, method: str, path: str, *, body: Any = None, query: dict[str, str] | None = None
     ) -> dict[str, Any]:
         """Return the whole answer."""
         content = body if isinstance(body, str | None) else json.dumps(body)
-        found: dict[str, Any] = self.app.resolve(event(method, path, content, query), Context())
+        target = f"{path}?{urlencode(query)}" if query else path
+        found: dict[str, Any] = self.app.resolve(event(method, target, body=content), Context())
         return found
-
-
-def behind_a_domain(event: dict[str, Any], base_path: str) -> dict[str, Any]:
-    """Return an event that came by a custom domain, with a base path if there is one."""
-    path = f"{base_path}{event['path']}"
-    domain = {"domainName": "gather.example.org", "path": path}
-    return event | {"path": path, "requestContext": event["requestContext"] | domain}
-
-
-def event(method: str, path: str, body: str | None, query: dict[str, str] | None) -> dict[str, Any]:
-    """Return an event of API Gateway (proxy, payload 1.0)."""
-    is_gather = path.startswith("/gathers/")
-    parameters = {"id": path.split("/")[2]} if is_gather else None
-    resource = path.replace(f"/{parameters['id']}", "/{id}", 1) if parameters else path
-    return {
-        "resource": resource,
-        "path": path,
-        "httpMethod": method,
-        "headers": {"Content-Type": "application/json"},
-        "multiValueHeaders": {},
-        "queryStringParameters": query,
-        "multiValueQueryStringParameters": None,
-        "pathParameters": parameters,
-        "stageVariables": None,
-        "requestContext": {
-            "domainName": "abc123.execute-api.eu-central-1.amazonaws.com",
-            "path": f"/v1{path}",
-            "stage": "v1",
-            "requestId": "api-request-1",
-        },
-        "body": body,
-        "isBase64Encoded": False,
-    }
 
 
 @pytest.fixture
@@ -191,12 +160,6 @@ def _api(module: ModuleType, s3: Any) -> Api:
     return Api(module.app_of(plane, Logger(service="api-test")), executions)
 
 
-def _is_a(schema: str, document: Any) -> bool:
-    components = openapi_document()["components"]
-    whole = {"$ref": f"#/components/schemas/{schema}", "components": components}
-    return not list(Draft202012Validator(whole).iter_errors(document))
-
-
 def test_submit_starts_a_gather_once(submit: Api) -> None:
     """A new gather answers 202 with links. The same request again answers 200."""
     code, first = submit.ask("POST", "/gathers", body=REQUEST)
@@ -207,7 +170,7 @@ def test_submit_starts_a_gather_once(submit: Api) -> None:
     assert first["id"] == again["id"] == name
     assert (first["is_new"], again["is_new"]) == (True, False)
     assert first["links"]["self"] == f"{ADDRESS}/gathers/{name}"
-    assert _is_a("Submitted", first)
+    assert is_a("Submitted", first)
     assert submit.executions.calls[0] == ("submit", parse_request(REQUEST).to_json(), name)
 
 
@@ -299,7 +262,7 @@ def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
     assert problem.get("field") == case.field
     assert case.says in problem["detail"]
     assert problem["type"].startswith("urn:pixel-gather:problem:")
-    assert _is_a("Problem", problem)
+    assert is_a("Problem", problem)
     if case.field is not None:
         assert problem["detail"].startswith(f"{case.field}: {problem['reason']}")
         assert problem["is_missing"] == (case.id == "no-window")
@@ -343,13 +306,13 @@ def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
     status.executions.error = case.error
     answer = status.answer("POST", "/gathers/x/redrive")
 
-    problem = json.loads(answer["body"])
+    problem = body_of(answer)
     assert answer["statusCode"] == problem["status"] == case.status
-    assert answer["multiValueHeaders"]["Content-Type"] == ["application/problem+json"]
+    assert header_of(answer, "Content-Type") == "application/problem+json"
     assert case.says in problem["detail"]
     assert "secret" not in answer["body"]
     for name, value in case.headers.items():
-        assert answer["multiValueHeaders"][name] == [value]
+        assert header_of(answer, name) == value
 
 
 def test_every_error_of_a_deployment_has_a_kind() -> None:
@@ -387,9 +350,9 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
         ("list", 50, None, None),
     ]
     assert asked[0][1]["links"]["self"] == f"{ADDRESS}/gathers/abc"
-    assert _is_a("Gather", asked[1][1])
-    assert _is_a("Gather", asked[3][1])
-    assert _is_a("Gathers", asked[4][1])
+    assert is_a("Gather", asked[1][1])
+    assert is_a("Gather", asked[3][1])
+    assert is_a("Gathers", asked[4][1])
     assert status.ask("POST", "/gathers/abc/limit")[1]["field"] == "workers"
     code, problem = status.ask("POST", "/gathers/abc/limit", query={"workers": "501"})
     assert (code, problem["detail"]) == (
@@ -457,8 +420,8 @@ def test_routes_are_found_behind_a_domain_with_a_base_path(base_path: str, statu
     address = f"https://gather.example.org{base_path}"
 
     def ask(method: str, path: str) -> Any:
-        asked = behind_a_domain(event(method, path, None, None), base_path)
-        return json.loads(status.app.resolve(asked, Context())["body"])
+        asked = event(method, path, domain="gather.example.org", base=base_path)
+        return body_of(status.app.resolve(asked, Context()))
 
     for (method, path), call in BEHIND_A_DOMAIN.items():
         found = ask(method, path)
@@ -528,7 +491,7 @@ def test_lists_lends_a_place_named_by_content(lists: Api) -> None:
     signed = place["upload"].partition("X-Amz-SignedHeaders=")[2].partition("&")[0].split("%3B")
     assert {"host", "content-length", "x-amz-checksum-sha256"} <= set(signed)
     assert place["headers"].keys() == {"x-amz-checksum-sha256"}
-    assert _is_a("ListPlace", place)
+    assert is_a("ListPlace", place)
 
 
 def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
@@ -538,7 +501,7 @@ def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
     _, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 5})
 
     assert place == {"href": f"s3://control/lists/{SHA256}.csv", "upload": None, "headers": {}}
-    assert _is_a("ListPlace", place)
+    assert is_a("ListPlace", place)
 
 
 @pytest.mark.parametrize(
@@ -586,7 +549,7 @@ def test_lists_refuses_what_is_no_list(
     code, problem = submit.ask("POST", "/lists", body=body)
 
     assert (code, problem["field"]) == (422, wrong)
-    assert _is_a("List", body) is is_described
+    assert is_a("List", body) is is_described
 
 
 @pytest.mark.long
@@ -598,7 +561,7 @@ def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None
     assert code == 200
     assert plan["shape"] == [8, 40, 50]
     assert plan["estimate"]["usd"] > 0
-    assert _is_a("Plan", plan)
+    assert is_a("Plan", plan)
     for bucket in ("cubes", "control"):
         assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
@@ -678,8 +641,8 @@ def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
 def test_plans_that_take_too_long_say_what_to_do_instead(dry_run: Api) -> None:
     """The problem is answered before API Gateway's time limit."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre"}
-    made = event("POST", "/plans", json.dumps(request), None)
+    made = event("POST", "/plans", body=json.dumps(request))
     answer = dry_run.app.resolve(made, Context(left_s=2.0))
 
     assert answer["statusCode"] == 504
-    assert "submit the gather" in json.loads(answer["body"])["detail"]
+    assert "submit the gather" in body_of(answer)["detail"]

@@ -56,7 +56,12 @@ DOCUMENT: Final = _strict(openapi_document())
 
 
 def event(
-    method: str, target: str, *, body: str | None = None, domain: str = "api.example.org", base: str = ""
+    method: str,
+    target: str,
+    *,
+    body: str | None = None,
+    domain: str = "api.example.org",
+    base: str | None = None,
 ) -> dict[str, Any]:
     """Return the event of one request.
 
@@ -65,7 +70,7 @@ def event(
         target: Path below the API's address, and parameters.
         body: Body of a POST.
         domain: Host of the API's address.
-        base: Base path of a domain of one's own; the path is without the stage there.
+        base: Base path of a domain of one's own, which may be empty; the path is without the stage there.
     """
     parts = urlsplit(target)
     path = unquote(parts.path) or "/"
@@ -73,7 +78,7 @@ def event(
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     return {
         "resource": resource,
-        "path": base + path,
+        "path": (base or "") + path,
         "httpMethod": method,
         "headers": {"content-type": "application/json"},
         "multiValueHeaders": {},
@@ -83,7 +88,7 @@ def event(
         "stageVariables": None,
         "requestContext": {
             "domainName": domain,
-            "path": f"{base or _STAGE}{path}",
+            "path": f"{_STAGE if base is None else base}{path}",
             "stage": _STAGE.strip("/"),
             "requestId": "r",
         },
@@ -111,6 +116,13 @@ def told(
     status, found = answer["statusCode"], body_of(answer)
     _check_described(method, path, status, found)
     return status, found
+
+
+def is_a(schema: str, document: Any) -> bool:
+    """Return whether a document is as the API's description says of one."""
+    components = openapi_document()["components"]
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": components}
+    return Draft202012Validator(whole).is_valid(document)
 
 
 def _check_described(method: str, path: str, status: int, found: Any) -> None:

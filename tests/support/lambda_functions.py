@@ -111,6 +111,18 @@ def emptied(url: str) -> Any:
     return client
 
 
+def keys_of(s3: Any, bucket: str, prefix: str = "") -> list[str]:
+    """Return the keys of all objects below a prefix."""
+    return [each["Key"] for each in s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", ())]
+
+
+def remove_objects(s3: Any, bucket: str, prefix: str = "") -> None:
+    """Remove all objects below a prefix, of which there is one at least."""
+    keys = keys_of(s3, bucket, prefix)
+    assert keys, f"nothing is below {prefix}"
+    s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+
+
 @dataclass
 class StateMachine:
     """Calls the handlers as the state machine does, one child after another."""

@@ -12,7 +12,19 @@ import pytest
 from botocore.exceptions import ClientError
 
 from pixel_gather.io.aws.executions import Executions
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied, items_of
+from pixel_gather.io.store.store_settings import StoreSettings
+from support.api_bridge import told
+from support.lambda_functions import (
+    ENVIRONMENT,
+    EXECUTION,
+    STATE_MACHINE,
+    Context,
+    cold_start,
+    emptied,
+    items_of,
+    keys_of,
+    remove_objects,
+)
 
 
 @dataclass
@@ -36,10 +48,8 @@ class TableMachine:
         """Forget all tables, and empty the buckets of cubes and of control."""
         self.poison, self.found, self.n_children, self.is_slow = set(), {}, [], False
         for bucket in ("cubes", "control"):
-            there = self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
-            if there:
-                keys = [{"Key": each["Key"]} for each in there]
-                self.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+            if keys_of(self.s3, bucket):
+                remove_objects(self.s3, bucket)
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803 # boto3's
         """Make a table."""
@@ -143,6 +153,45 @@ class TableMachine:
 def _through_json(answer: Any) -> dict[str, Any]:
     decoded: dict[str, Any] = json.loads(json.dumps(answer))
     return decoded
+
+
+@dataclass
+class TableClient:
+    """Calls the functions of tables one by one, as callers and the state machine do."""
+
+    app: Any
+    """Answers the routes of tables."""
+
+    machine: TableMachine
+    s3_url: str
+
+    @property
+    def stores(self) -> StoreSettings:
+        """The S3 of the deployment."""
+        return StoreSettings(endpoint=self.s3_url, region=ENVIRONMENT["AWS_REGION"])
+
+    def do(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        """Send a request."""
+        return told(self.app, method, path, body, query=query)
+
+    def begun(self, body: Any, execution: str = "a") -> dict[str, Any]:
+        """Begin a table, and return the verdict."""
+        event = {"request": body, "execution": execution}
+        verdict: dict[str, Any] = self.machine.plan.handler(event, Context())
+        return verdict
+
+    def handle(self, verdict: Mapping[str, Any], *items: int) -> None:
+        """Let workers do some tasks of a round, or all."""
+        tasks = self.machine.items(verdict)
+        for item in items or range(len(tasks)):
+            event = {"gather": verdict["gather"], "tasks": tasks[item], "limit_s": 60}
+            self.machine.worker.handler(event, Context())
+
+    def ended(self, gather: str) -> dict[str, Any]:
+        """Call the function that ends a round."""
+        event = {"gather": gather, "execution": EXECUTION, "failed_shards": 100}
+        verdict: dict[str, Any] = self.machine.plan.handler(event, Context())
+        return verdict
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from pixel_gather.core.halt_marker import cancelled_key
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.stores import ROOT_KEY, FoundCube
 from pixel_gather.io.cube.zarr_cube import ZarrCube
-from support.lambda_functions import EXECUTION, REGION, Context, StateMachine, records
+from support.lambda_functions import EXECUTION, REGION, Context, StateMachine, records, remove_objects
 from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -204,8 +204,7 @@ def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMa
     Then no page can be drawn, and the result links only to existing files.
     """
     result = machine.run(REQUEST)
-    for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
-        machine.s3.delete_object(Bucket="control", Key=item["Key"])
+    remove_objects(machine.s3, "control")
 
     again = machine.run(REQUEST)
     machine.s3.delete_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
@@ -407,7 +406,7 @@ def test_shard_and_finish_of_an_earlier_plan_are_refused(machine: StateMachine) 
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
     for item in machine.manifest(old):
         machine.fill(old, [item])
-    _remove_cubes(machine.s3)
+    remove_objects(machine.s3, "cubes")
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
     new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
 
@@ -585,18 +584,12 @@ def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine:
     """The error's class is StoreError, which the state machine retries by name."""
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
-    for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
-        machine.s3.delete_object(Bucket="control", Key=each["Key"])
+    remove_objects(machine.s3, "control")
 
     with pytest.raises(Exception, match="was never planned") as raised:
         machine.fill(verdict, [item])
 
     assert type(raised.value).__name__ == "StoreError"
-
-
-def _remove_cubes(s3: Any) -> None:
-    for item in s3.list_objects_v2(Bucket="cubes")["Contents"]:
-        s3.delete_object(Bucket="cubes", Key=item["Key"])
 
 
 def _json(s3: Any, bucket: str, key: str) -> dict[str, Any]:

@@ -18,14 +18,12 @@ from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.features.rank.choose_reads import NothingKept, WantedRead
 from pixel_gather.features.rank.ranker import Ranker
-from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from rank.rasters import landscape, make_cog
-from support.api_bridge import event, told
-from support.lambda_functions import ENVIRONMENT, EXECUTION, Context
+from support.api_bridge import event, is_a, told
+from support.lambda_functions import Context, keys_of, remove_objects
 from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
-from support.table_machine import TableMachine, opened_machine
-from support.table_service import check_document
+from support.table_machine import TableClient, opened_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -46,35 +44,24 @@ def cogs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @dataclass
-class Service:
+class Service(TableClient):
     """The function of the API over a state machine that runs at once."""
 
-    app: Any
+    rankings: Any
     """Answers POST /rankings."""
-
-    tables: Any
-    """Answers all other routes."""
-
-    machine: TableMachine
-    s3_url: str
 
     def ask(self, body: Any, *, left_s: float = 29.0) -> tuple[int, Any]:
         """Post a ranking."""
-        return told(self.app, "POST", "/rankings", body, left_s=left_s)
+        return told(self.rankings, "POST", "/rankings", body, left_s=left_s)
 
     def show(self, id_: str) -> tuple[int, Any]:
         """Get a ranking."""
         return self.do("GET", f"/tables/{id_}")
 
-    def do(self, method: str, path: str, **query: str) -> tuple[int, Any]:
-        """Send any other request."""
-        return told(self.tables, method, path, query=query)
-
     def here(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of the same ranking in this process."""
-        stores = StoreSettings(endpoint=self.s3_url, region=ENVIRONMENT["AWS_REGION"])
         more = {name: value for name, value in body.items() if name != "sources"}
-        return rank(body["sources"], **more, settings=Settings(stores=stores)).rows()
+        return rank(body["sources"], **more, settings=Settings(stores=self.stores)).rows()
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +77,7 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
         log = Logger(service="test")
         for path in cogs:
             machine.s3.upload_file(str(path), "sources", f"scenes/{path.name}")
-        yield Service(module.app_of(service, log), tables.app_of(others, log), machine, s3_url)
+        yield Service(tables.app_of(others, log), machine, s3_url, module.app_of(service, log))
 
 
 @pytest.fixture
@@ -101,6 +88,7 @@ def service(opened: Service) -> Service:
 
 
 SCENES: Final = {"prefix": "s3://sources/scenes/"}
+COARSE: Final = {"sources": SCENES, "by": "b1", "precision": "coarse"}
 
 
 def same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -144,8 +132,8 @@ def test_large_ranking_takes_rounds_and_few_children(service: Service, tmp_path:
     assert shown["scenes"] == {"total": 6, "wanted": 0, "read": 0, "failed": 0}
     assert shown["result"]["rounds"] == len(service.machine.n_children)
     assert 0 < shown["usd"] < 0.01
-    check_document("TableStarted", line)
-    check_document("TableStatus", shown)
+    assert is_a("TableStarted", line)
+    assert is_a("TableStatus", shown)
     rows = shown["ranking"]["scenes"]
     assert json.loads((tmp_path / "table").read_text())["scenes"] == rows
     table = arro3.io.read_parquet(str(tmp_path / "parquet")).read_all()
@@ -162,10 +150,7 @@ def test_same_request_again_is_answered_at_once(service: Service, caplog: pytest
     n_rounds = len(service.machine.n_children)
 
     code, kept = service.ask(body)
-    for each in service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/statistics/")[
-        "Contents"
-    ]:
-        service.machine.s3.delete_object(Bucket="cubes", Key=each["Key"])
+    remove_objects(service.machine.s3, "cubes", "out/tables/statistics/")
     again_code, table = service.ask(body)
 
     assert (code, again_code) == (200, 200)
@@ -199,7 +184,7 @@ def test_what_was_measured_is_not_read_again(service: Service) -> None:
 @pytest.mark.long
 def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Service, cogs: list[Path]) -> None:
     """Or says nothing. Kept statistics are dropped by ETag."""
-    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    body = COARSE
     _, first = service.ask(body)
     service.machine.s3.upload_file(str(cogs[5]), "sources", "scenes/scene0.tif")
 
@@ -223,7 +208,7 @@ def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Servi
 def test_scene_that_kills_its_worker_is_listed_as_lost_and_no_other(service: Service) -> None:
     """The scenes that its worker had, too, are read by others."""
     service.machine.poison = {"scene2.tif"}
-    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    body = COARSE
 
     _, line = service.ask(body)
     rows = service.show(line["id"])[1]["ranking"]["scenes"]
@@ -271,7 +256,7 @@ def test_caller_who_does_not_wait_gets_a_large_ranking(service: Service) -> None
     asked = event("POST", "/rankings", body=json.dumps({"sources": ["s3://sources/a.tif"], "by": "b1"}))
     asked["headers"]["Prefer"] = "respond-async"
 
-    assert service.app.resolve(asked, Context(left_s=29.0))["statusCode"] == 202
+    assert service.rankings.resolve(asked, Context(left_s=29.0))["statusCode"] == 202
 
 
 @pytest.mark.parametrize(("name", "most"), [("_MOST_SCENES", 1), ("MOST_ANSWER_NBYTES", 900)])
@@ -364,7 +349,7 @@ def test_a_worker_that_is_out_of_time_keeps_what_it_has_read(
             raise TimeoutError
 
     monkeypatch.setattr(Ranker, "measure", measure_and_stop)
-    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"})
+    _, line = service.ask(COARSE)
 
     rows = service.show(line["id"])[1]["ranking"]["scenes"]
     assert [(row["status"], row["reason"]) for row in rows] == [("ok", None)] * 6
@@ -401,7 +386,7 @@ def test_a_limit_of_dollars_leaves_room_for_scenes_that_are_read_on(
     states = []
     for precision in (0.01, "exact"):
         body = {"sources": SCENES, "by": "b1", "precision": precision, "limits": {"usd": 0.5}}
-        verdict = service.machine.plan.handler({"request": body, "execution": "a"}, Context())
+        verdict = service.begun(body)
         states.append((verdict["verdict"], verdict.get("error")))
 
     assert states == [("refused", "BudgetError"), ("planned", None)]
@@ -418,16 +403,13 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
     many = lambda *given, **named: replace(map_round(*given, **named), n_workers=9)  # noqa: E731 # of a method
     monkeypatch.setattr(kind, "_map_round", many)
     request = {"sources": SCENES, "by": "b1", "precision": 0.01}
-    begun = machine.plan.handler({"request": request, "execution": "a"}, Context())
-    for item in machine.items(begun):
-        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
+    begun = service.begun(request)
+    service.handle(begun)
     marker = halt_content(datetime.now(UTC), {})
     machine.s3.put_object(Bucket="control", Key=HALTED_KEY, Body=marker)
 
-    later = machine.plan.handler(
-        {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}, Context()
-    )
-    other = machine.plan.handler({"request": {**request, "by": "-b1"}, "execution": "b"}, Context())
+    later = service.ended(begun["gather"])
+    other = service.begun({**request, "by": "-b1"}, "b")
     code, at_once = service.ask({"sources": SCENES, "by": "b1"})
 
     assert code == 422
@@ -441,17 +423,15 @@ def test_tables_do_not_begin_while_the_months_budget_is_spent(
 @pytest.mark.long
 def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
     """Of new rounds. Until then, it says that its files are gone. A redrive does not bring them back."""
-    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    body = COARSE
     _, line = service.ask(body)
     _, first = service.show(line["id"])
-    s3, machine = service.machine.s3, service.machine
+    s3 = service.machine.s3
     folder = f"out/tables/{first['result']['name']}/"
     for prefix in (folder, "out/tables/statistics/"):
-        for each in s3.list_objects_v2(Bucket="cubes", Prefix=prefix)["Contents"]:
-            s3.delete_object(Bucket="cubes", Key=each["Key"])
+        remove_objects(s3, "cubes", prefix)
 
-    event = {"gather": f"{first['result']['name']}/0", "execution": EXECUTION, "failed_shards": 100}
-    redriven = machine.plan.handler(event, Context())
+    redriven = service.ended(f"{first['result']['name']}/0")
     code, gone = service.show(line["id"])
     before = states(s3)
     started, line = service.ask(body)
@@ -470,17 +450,15 @@ def test_a_ranking_that_was_removed_is_made_again(service: Service) -> None:
 def test_a_note_that_is_missing_is_made_up_for(service: Service, *, asks: bool) -> None:
     """The call that wrote the ranking was killed before its note. Then the ranking is removed."""
     machine, s3 = service.machine, service.machine.s3
-    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    body = COARSE
     first = machine.run({"request": body, "execution": "a"})["result"]
     note = f"tables/{first['name']}/rounds/0/result.json"
     s3.delete_object(Bucket="control", Key=note)
 
-    step = {"gather": f"{first['name']}/0", "execution": EXECUTION, "failed_shards": 100}
-    found = machine.plan.handler({"request": body, "execution": "b"} if asks else step, Context())
-    for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{first['name']}/")["Contents"]:
-        s3.delete_object(Bucket="cubes", Key=each["Key"])
+    found = service.begun(body, "b") if asks else service.ended(f"{first['name']}/0")
+    remove_objects(s3, "cubes", f"out/tables/{first['name']}/")
     before = states(s3)
-    again = machine.plan.handler({"request": body, "execution": "c"}, Context())
+    again = service.begun(body, "c")
 
     assert found["result"] == first
     assert again["result"]["kept"] == first["scenes"]  # of new rounds, by statistics that were checked
@@ -494,12 +472,8 @@ def test_a_late_last_step_does_not_bring_a_removed_ranking_back(
     """It had begun before the ranking was written."""
     machine, s3 = service.machine, service.machine.s3
     steps = machine.plan.workflow.steps["ranking"]
-    begun = machine.plan.handler(
-        {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}, Context()
-    )
-    for item in machine.items(begun):
-        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
-    step = {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}
+    begun = service.begun(COARSE)
+    service.handle(begun)
     go_on = type(steps)._go_on
     first: list[dict[str, Any]] = []
 
@@ -508,15 +482,14 @@ def test_a_late_last_step_does_not_bring_a_removed_ranking_back(
             monkeypatch.setattr(type(steps), "_go_on", go_on)
             first.append(await steps.after(*begun["gather"].split("/"), execution="twin"))
             folder = f"out/tables/{first[0]['result']['name']}/"
-            for each in s3.list_objects_v2(Bucket="cubes", Prefix=folder)["Contents"]:
-                s3.delete_object(Bucket="cubes", Key=each["Key"])
+            remove_objects(s3, "cubes", folder)
         return await go_on(self, *known)
 
     monkeypatch.setattr(type(steps), "_go_on", late)
-    second = machine.plan.handler(step, Context())
+    second = service.ended(begun["gather"])
 
     assert second["result"] == first[0]["result"]
-    assert "Contents" not in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/ranking-")
+    assert keys_of(s3, "cubes", "out/tables/ranking-") == []
 
 
 def test_a_step_that_stood_still_replaces_no_file_of_a_later_attempt(
@@ -525,11 +498,8 @@ def test_a_step_that_stood_still_replaces_no_file_of_a_later_attempt(
     """Meanwhile its ranking was written by another step, removed, and made anew."""
     machine, s3 = service.machine, service.machine.s3
     steps = machine.plan.workflow.steps["ranking"]
-    begun = machine.plan.handler(
-        {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}, Context()
-    )
-    for item in machine.items(begun):
-        machine.worker.handler({"gather": begun["gather"], "tasks": item, "limit_s": 60}, Context())
+    begun = service.begun(COARSE)
+    service.handle(begun)
     name = begun["gather"].split("/")[0]
     folder = f"out/tables/{name}"
     table = f"s3://cubes/{folder}/1/ranking.json"
@@ -540,9 +510,8 @@ def test_a_step_that_stood_still_replaces_no_file_of_a_later_attempt(
             s3.put_object(Bucket="cubes", Key=f"{folder}/{key}", Body=content)
 
     monkeypatch.setitem(type(steps)._complete.__globals__, "result_of", looks_then_stands_still)
-    step = {"gather": begun["gather"], "execution": EXECUTION, "failed_shards": 100}
     monkeypatch.setitem(type(steps).after.__globals__, "find_complete", looks_then_stands_still)
-    verdict = machine.plan.handler(step, Context())
+    verdict = service.ended(begun["gather"])
 
     assert verdict["result"] == json.loads(anew["result.json"])
     for key, content in anew.items():
@@ -551,25 +520,18 @@ def test_a_step_that_stood_still_replaces_no_file_of_a_later_attempt(
 
 def states(s3: Any) -> list[str]:
     """Return the keys of the states of all rounds."""
-    keys = [each["Key"] for each in s3.list_objects_v2(Bucket="control")["Contents"]]
-    return [key for key in keys if key.endswith("/state")]
+    return [key for key in keys_of(s3, "control") if key.endswith("/state")]
 
 
 @pytest.mark.long
 def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     """A second attempt reads what the first one has not read."""
-    machine = service.machine
-    request = {"sources": SCENES, "by": "b1", "precision": "coarse"}
-    verdict = machine.plan.handler({"request": request, "execution": "a"}, Context())
-    machine.worker.handler(
-        {"gather": verdict["gather"], "tasks": machine.items(verdict)[0], "limit_s": 60}, Context()
-    )
+    verdict = service.begun(COARSE)
+    service.handle(verdict, 0)
 
-    again = machine.plan.handler({"request": request, "execution": "b"}, Context())
-    done = machine.plan.handler(
-        {"gather": again["gather"], "execution": EXECUTION, "failed_shards": 100}, Context()
-    )
-    complete = machine.plan.handler({"request": request, "execution": "c"}, Context())
+    again = service.begun(COARSE, "b")
+    done = service.ended(again["gather"])
+    complete = service.begun(COARSE, "c")
 
     assert again["gather"] == verdict["gather"]
     assert again["n_missing"] == verdict["n_missing"] - 1 == 0
@@ -585,31 +547,23 @@ def test_a_damaged_file_of_the_workers_is_named(
     service: Service, damaged: str, named: str, content: bytes
 ) -> None:
     """Once the file that is named is removed, the same request makes the ranking."""
-    machine, s3 = service.machine, service.machine.s3
-    request = {"sources": SCENES, "by": "b1", "precision": "coarse"}
-    verdict = machine.plan.handler({"request": request, "execution": "a"}, Context())
+    s3, verdict = service.machine.s3, service.begun(COARSE)
     name = verdict["gather"].partition("/")[0]
     (found,) = s3.list_objects_v2(Bucket="control", Prefix=f"tables/{name}/{damaged}")["Contents"]
     whole = content.ljust(found["Size"]) if "scenes" in damaged else content  # they are read by their place
     s3.put_object(Bucket="control", Key=found["Key"], Body=whole)
 
-    def work(verdict: dict[str, Any]) -> None:
-        items = machine.items(verdict)[0]
-        machine.worker.handler({"gather": verdict["gather"], "tasks": items, "limit_s": 60}, Context())
-
     with pytest.raises(StoreError, match=f"^{named} is damaged .*: remove this control file and run again"):
-        work(verdict)
+        service.handle(verdict, 0)
     s3.delete_object(Bucket="control", Key=f"tables/{name}/{named}")
-    again = machine.plan.handler({"request": request, "execution": "b"}, Context())
-    work(again)
+    service.handle(service.begun(COARSE, "b"), 0)
 
 
 def test_old_ranking_is_begun_anew(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 14 days, as some of its control files may have expired."""
-    event = {"request": {"sources": SCENES, "by": "b1", "precision": "coarse"}, "execution": "a"}
-    verdict = service.machine.plan.handler(event, Context())
+    verdict = service.begun(COARSE)
     monkeypatch.setattr(map_tasks, "_LONGEST_ATTEMPT_S", 0.0)
-    again = service.machine.plan.handler(event | {"execution": "b"}, Context())
+    again = service.begun(COARSE, "b")
 
     name, _, number = verdict["gather"].partition("/")
     assert (number, again["gather"]) == ("0", f"{name}/1")
@@ -640,7 +594,7 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
 @pytest.mark.long
 def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     """They are handled like gathers. The documents are those of the API's description."""
-    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    body = COARSE
     service.machine.is_slow = True
     _, line = service.ask(body)
     path = f"/tables/{line['id']}"
@@ -667,7 +621,7 @@ def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
     assert "redrive" not in ended["links"]
     assert late["detail"].startswith(f"the table {line['id']} has succeeded")
     for name, document in (("TableLine", stopped), ("TableLine", redriven), ("Tables", listed)):
-        check_document(name, document)
+        assert is_a(name, document)
 
 
 def test_a_running_table_gets_fewer_workers(service: Service) -> None:
@@ -676,7 +630,7 @@ def test_a_running_table_gets_fewer_workers(service: Service) -> None:
     None can be set before its workers have begun.
     """
     service.machine.is_slow = True
-    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "coarse"})
+    _, line = service.ask(COARSE)
     path, found = f"/tables/{line['id']}/limit", service.machine.found[line["id"]]
 
     early_code, early = service.do("POST", path, workers="5")
@@ -692,7 +646,7 @@ def test_a_running_table_gets_fewer_workers(service: Service) -> None:
     assert "it has 5 workers, and gets no more now" in halted["detail"]
     assert "have not begun" in early["detail"]
     assert (limited["id"], limited["state"], found["workers"]) == (line["id"], "running", 4)
-    check_document("TableLine", limited)
+    assert is_a("TableLine", limited)
     assert most["detail"].startswith("workers: this deployment's setting max_workers allows")
 
 
@@ -701,12 +655,12 @@ def test_list_that_is_too_long_is_refused_with_what_to_do(
 ) -> None:
     """Before anything is read. It cannot be redriven, as it would be refused again."""
     monkeypatch.setattr("handlers.rank.ranking_rounds._MOST_SCENES", 5)
-    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "exact"})
+    request = {"sources": SCENES, "by": "b1", "precision": "exact"}
+    _, line = service.ask(request)
     _, shown = service.show(line["id"])
     code, problem = service.do("POST", f"/tables/{line['id']}/redrive")
     monkeypatch.setattr("handlers.rank.ranking_rounds._MOST_SCENES", 6)
-    request = {"sources": SCENES, "by": "b1", "precision": "exact"}
-    just = service.machine.plan.handler({"request": request, "execution": "a"}, Context())
+    just = service.begun(request)
 
     assert just["verdict"] == "planned"
     assert shown["error"]["type"] == "BudgetError"

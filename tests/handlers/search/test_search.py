@@ -61,6 +61,12 @@ def function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module
         module.catalog.close()
 
 
+def rewrite(function: ModuleType, folder: Path, *items: dict[str, Any]) -> None:
+    """Replace the catalog of a function, which reads it anew."""
+    write(folder, *items)
+    function.catalog._catalog = None
+
+
 def ask(function: ModuleType, target: str, *, body: Any = None, **more: str) -> dict[str, Any]:
     """Send a GET, or a POST if there is a body. Return the function's answer."""
     text = None if body is None else json.dumps(body)
@@ -266,8 +272,7 @@ def test_area_may_name_scenes_and_collections(function: ModuleType) -> None:
 
 def test_names_are_quoted_in_links(function: ModuleType, tmp_path: Path) -> None:
     """A slash in a name begins no other part of the address."""
-    write(tmp_path, item("a/b c", collection="x/y z"), item("d", collection="y z"), FIJI)
-    function.catalog._catalog = None
+    rewrite(function, tmp_path, item("a/b c", collection="x/y z"), item("d", collection="y z"), FIJI)
     folder = f"{ROOT}/collections/x%2Fy%20z"
 
     page = body_of(ask(function, "/search?ids=a/b%20c"))
@@ -305,8 +310,7 @@ def test_a_scene_keeps_its_footprint_or_gets_its_box(function: ModuleType, tmp_p
     shape = {"type": "Polygon", "coordinates": [[[0, 0], [2, 0], [0, 1], [0, 0]]]}
     boxed = {"box": item("boxed", box=(5.0, 6.0, 7.0, 8.0)), "point": item("point", box=(5.0, 6.0, 5.0, 6.0))}
     scenes = [each | {"geometry": None} for each in boxed.values()]
-    write(tmp_path, FIJI, item("shaped", box=(0.0, 0.0, 2.0, 1.0), geometry=shape), *scenes)
-    function.catalog._catalog = None
+    rewrite(function, tmp_path, FIJI, item("shaped", box=(0.0, 0.0, 2.0, 1.0), geometry=shape), *scenes)
 
     by_id = {each["id"]: each["geometry"] for each in body_of(ask(function, "/search"))["features"]}
 
@@ -353,8 +357,7 @@ def test_collections_say_where_and_when(function: ModuleType) -> None:
 def test_a_collection_may_end_at_180_degrees_and_at_no_time(function: ModuleType, tmp_path: Path) -> None:
     """So may its scenes."""
     open_end: dict[str, Any] = {"start_datetime": "2024-01-01T00:00:00Z", "end_datetime": None}
-    write(tmp_path, item("a", box=(170.0, 1.0, 180.0, 2.0), time=None, **open_end))
-    function.catalog._catalog = None
+    rewrite(function, tmp_path, item("a", box=(170.0, 1.0, 180.0, 2.0), time=None, **open_end))
 
     (extent,) = (each["extent"] for each in body_of(ask(function, "/collections"))["collections"])
 
@@ -408,8 +411,7 @@ def test_a_domain_of_ones_own_has_links_of_its_own(function: ModuleType, target:
 def test_pages_follow_one_another(function: ModuleType, tmp_path: Path, method: str) -> None:
     """Each scene comes once, although the catalog is replaced between pages."""
     scenes = [item(f"s{n:03}", time=f"2024-01-{1 + n % 28:02}T00:00:00Z") for n in range(100)]
-    write(tmp_path, *scenes)
-    function.catalog._catalog = None
+    rewrite(function, tmp_path, *scenes)
     asked = {"bbox": [11.0, 46.0, 12.0, 47.0], "limit": 7}
     target = "/search?bbox=11,46,12,47&limit=7" if method == "GET" else "/search"
     body: Any = None if method == "GET" else asked
@@ -425,8 +427,7 @@ def test_pages_follow_one_another(function: ModuleType, tmp_path: Path, method: 
         target = following[0]["href"].removeprefix(ROOT)
         body = following[0].get("body")
         if n == 3:
-            write(tmp_path, *scenes[::-1], item("new", time="2025-01-01T00:00:00Z"))
-            function.catalog._catalog = None
+            rewrite(function, tmp_path, *scenes[::-1], item("new", time="2025-01-01T00:00:00Z"))
 
     assert sorted(ids) == [each["id"] for each in scenes]
 
@@ -625,7 +626,6 @@ def test_pages_of_expanded_scenes_follow_one_another(
     monkeypatch.setattr(answer_area, "MOST_EXPANDED", most)
     images = {"images": {"href": "s3://folders/granule/"}}
     write(tmp_path, *(item(f"s{n}", assets=images) for n in range(7)))
-    lister.catalog._catalog = None
     token, ids = "", []
     while token is not None:
         page = body_of(ask(lister, f"/scenes?expand=true&limit=3&token={token}"))

@@ -50,7 +50,7 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
         content = json.dumps({"type": "FeatureCollection", "features": fields})
         client.put_object(Bucket="sources", Key="fields.geojson", Body=content.encode())
         app = module.app_of(service, Logger(service="test"))
-        yield Service(app, module.deployment, machine, s3_url, crs)
+        yield Service(app, machine, s3_url, module.deployment, crs)
 
 
 @pytest.fixture

@@ -17,12 +17,11 @@ from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.features.verify.verify import find_table
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
-from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables.feature_rounds import TaskImage, lost_images
 from pixel_gather.tables.map_tasks import last_attempt
-from support.api_bridge import told
-from support.lambda_functions import ENVIRONMENT, EXECUTION, STATE_MACHINE
-from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
+from support.api_bridge import is_a, told
+from support.lambda_functions import EXECUTION, STATE_MACHINE, keys_of, remove_objects
+from support.table_service import FIELDS, HREFS, PLOTS, N, Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -43,7 +42,7 @@ def current(service: Service) -> dict[str, Any]:
     """Return the document of the table as it is now."""
     code, document = service.do("GET", "/tables/points-grows")
     assert code == 200, document
-    check_document("TableStatus", document)
+    assert is_a("TableStatus", document)
     return dict(document)
 
 
@@ -73,12 +72,11 @@ def test_appends_make_the_table_that_is_made_at_once(service: Service, tmp_path:
     assert service.table(first).num_rows == 2 * 40 + 1
     receipt = json.loads(service.table(second, "images_table").schema.metadata[b"pixel_gather"])
     assert (receipt["appends"], receipt["n_images"]) == (1, N)
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
     for document in (first, second):
-        assert verify_table(document["links"]["table"], stores=stores).is_same
-    found = find_table("s3://cubes/out/tables/points-grows", stores=stores)
+        assert verify_table(document["links"]["table"], stores=service.stores).is_same
+    found = find_table("s3://cubes/out/tables/points-grows", stores=service.stores)
     assert found == second["links"]["table"]
-    assert find_table("s3://cubes/out/tables/points-other", stores=stores) is None
+    assert find_table("s3://cubes/out/tables/points-other", stores=service.stores) is None
     assert current(service)["result"]["name"] == "points-grows"
     assert service.do("POST", "/tables", appending(service, 1))[0] == 200  # nothing is started again
 
@@ -143,8 +141,7 @@ def test_appends_in_any_order_keep_every_line(service: Service, tmp_path: Path, 
             verdict = service.begun(appending(service, *numbers), f"execution-{turn}")
             if verdict["verdict"] == "complete":
                 continue
-            for item in range(verdict["n_missing"]):
-                service.handle(verdict, item)
+            service.handle(verdict)
             begun.append((verdict, numbers))
         else:
             verdict, numbers = rng.choice(begun)
@@ -233,8 +230,7 @@ def test_a_round_of_a_table_that_was_removed_meanwhile_is_not_gone_on_with(servi
     """Another call has written the table, somebody has removed it, and a third one has begun it anew."""
     body = {name: each for name, each in appending(service, 0, 1).items() if name != "append_to"}
     first = service.begun(body, "a")
-    for item in (0, 1):
-        service.handle(first, item)
+    service.handle(first)
     steps, s3, done = service.machine.plan.workflow.steps["points"], service.machine.s3, list[Any]()
     row = CubeRow(time_us=None, sources=(Source(href=HREFS[1]),))
 
@@ -243,8 +239,7 @@ def test_a_round_of_a_table_that_was_removed_meanwhile_is_not_gone_on_with(servi
             return await lost_images(*given)
         done.append(None)
         await steps.after(*_round_of(first), execution="twin")
-        for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-")["Contents"]:
-            s3.delete_object(Bucket="cubes", Key=each["Key"])
+        remove_objects(s3, "cubes", "out/tables/points-")
         done.append(await steps.begin(body, execution="b", left_s=60.0))
         return [TaskImage(1, row)]
 
@@ -395,14 +390,12 @@ def test_tiles_of_one_pass_are_merged_in_any_order(
     assert max(expected["images"].to_pylist()) == 2
     assert service.table(at_once).to_pylist() == expected.to_pylist()
     assert service.table(later).to_pylist() == expected.to_pylist()
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
-    assert verify_table(later["links"]["table"], stores=stores).is_same
+    assert verify_table(later["links"]["table"], stores=service.stores).is_same
 
 
 def compacted(service: Service) -> CompactedTable:
     """Remove old versions of the table ``grows``."""
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
-    done = compact_table("s3://cubes/out/tables/points-grows", stores=stores)
+    done = compact_table("s3://cubes/out/tables/points-grows", stores=service.stores)
     assert done is not None
     return done
 
@@ -415,11 +408,10 @@ def test_a_compaction_keeps_the_last_two_versions(service: Service, tmp_path: Pa
     last = service.made(appending(service, 4))
 
     assert (first.version, first.n_removed, again.n_removed) == (4, 2, 0)
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
     for document in (*documents[2:], last):
-        assert verify_table(document["links"]["table"], stores=stores).is_same
+        assert verify_table(document["links"]["table"], stores=service.stores).is_same
     with pytest.raises(StoreError):
-        verify_table(documents[1]["links"]["table"], stores=stores)
+        verify_table(documents[1]["links"]["table"], stores=service.stores)
     code, gone = service.do("GET", f"/tables/{documents[0]['id']}")
     said = f"version 1 of the table points-grows, which {documents[0]['id']} wrote, was removed"
     assert (code, gone["detail"]) == (404, f"{said}: the last one is version 5, by {last['id']}")
@@ -436,8 +428,7 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     made = service.made(body)
     first = made["result"]
     s3, folder = service.machine.s3, first["table"].split("/")[5]
-    for each in s3.list_objects_v2(Bucket="cubes", Prefix=f"out/tables/{folder}/")["Contents"]:
-        s3.delete_object(Bucket="cubes", Key=each["Key"])
+    remove_objects(s3, "cubes", f"out/tables/{folder}/")
     code, gone = service.do("GET", f"/tables/{made['id']}")
     assert (code, "were removed: send its request again" in gone["detail"]) == (404, True)
 
@@ -476,8 +467,7 @@ def test_what_was_read_before_a_removal_does_not_come_back(service: Service) -> 
     service.handle(first, 0)
     service.made(appending(service, 1))
     s3, redriven = service.machine.s3, "the table was removed since this job was begun"
-    for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-grows/")["Contents"]:
-        s3.delete_object(Bucket="cubes", Key=each["Key"])
+    remove_objects(s3, "cubes", "out/tables/points-grows/")
 
     with pytest.raises(StoreError, match=redriven):
         service.ended(first["gather"])
@@ -514,8 +504,7 @@ def test_a_late_commit_does_not_bring_a_removed_table_back(service: Service, *, 
             first.append({})
             steps = service.machine.plan.workflow.steps["points"]
             first.append(await steps.after(*_round_of(begun), execution="twin"))
-            for each in s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/points-")["Contents"]:
-                s3.delete_object(Bucket="cubes", Key=each["Key"])
+            remove_objects(s3, "cubes", "out/tables/points-")
         return await upload(self, *given, **more)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -523,8 +512,7 @@ def test_a_late_commit_does_not_bring_a_removed_table_back(service: Service, *, 
         second = service.ended(begun["gather"])
 
     assert second["result"] == first[1]["result"]
-    there = [each["Key"] for each in s3.list_objects_v2(Bucket="cubes")["Contents"]]
-    assert not [key for key in there if key.endswith("/result.json")]
+    assert not [key for key in keys_of(s3, "cubes") if key.endswith("/result.json")]
 
 
 @contextmanager
@@ -555,8 +543,8 @@ def test_only_the_first_append_leaves_a_copy_of_the_features(service: Service) -
     """Later ones take those of the table, so daily appends do not fill the bucket with copies."""
     jobs = [service.made(appending(service, number))["id"] for number in (0, 1)]
 
-    there = service.machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/tables/")["Contents"]
-    copies = [each["Key"] for each in there if each["Key"].endswith("/table.features.parquet")]
+    there = keys_of(service.machine.s3, "cubes", "out/tables/")
+    copies = [key for key in there if key.endswith("/table.features.parquet")]
     assert [sum(f"/{job}/" in key for key in copies) for job in jobs] == [1, 0]
 
 

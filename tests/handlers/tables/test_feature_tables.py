@@ -18,12 +18,12 @@ from pixel_gather.core.errors import ShardLateError, StoreError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables import map_tasks
 from scenes import scenes
-from support.lambda_functions import ENVIRONMENT, Context
+from support.api_bridge import is_a
+from support.lambda_functions import Context, keys_of, remove_objects
 from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
-from support.table_service import FIELDS, HREFS, PLOTS, N, Service, check_document
+from support.table_service import FIELDS, HREFS, PLOTS, N, Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -62,8 +62,7 @@ def test_tables_by_a_deployment_are_those_of_this_process(
     assert document["state"] == "succeeded", document
     assert service.table(document).equals(service.here(body, tmp_path))
     assert service.machine.n_children == [N]
-    stores = StoreSettings(endpoint=service.s3_url, region=ENVIRONMENT["AWS_REGION"])
-    verified = verify_table(document["links"]["table"], stores=stores)
+    verified = verify_table(document["links"]["table"], stores=service.stores)
     assert verified.is_same, verified
     assert (verified.n_lines, verified.n_images) == (document["result"]["lines"], N)
 
@@ -83,7 +82,7 @@ def test_documents_are_those_of_the_description(service: Service) -> None:
     assert line["id"].startswith("points-")
     documents = {"TablePlan": plan, "TableStarted": line, "TableStatus": shown, "Tables": listed}
     for name, document in documents.items():
-        check_document(name, document)
+        assert is_a(name, document)
     result = shown["result"]
     assert plan_code == 200
     assert plan["lines"] == result["lines"] - 1  # but that of the point far away
@@ -164,7 +163,7 @@ def test_the_same_request_is_made_once_and_other_features_are_another_table(serv
     service.machine.s3.put_object(Bucket="sources", Key="plots.csv", Body=before)
 
     assert (code, again["id"]) == (200, line["id"])
-    check_document("TableStatus", again)
+    assert is_a("TableStatus", again)
     assert other_code == 202
     assert other["id"] != line["id"]
 
@@ -217,13 +216,10 @@ def test_tasks_and_finish_may_run_in_any_order_and_again(service: Service, tmp_p
     """A task that is done again, before or after the end, changes nothing. Nor does another finish."""
     body = of_points(service)
     verdict = service.begun(body, "a")
-    for item in (3, 0, 3, 5, 1):
-        service.handle(verdict, item)
+    service.handle(verdict, 3, 0, 3, 5, 1)
     second = service.ended(verdict["gather"])  # tasks 2 and 4 are lost: a round of their own
-    for item in (1, 0, 0):
-        service.handle(second, item)
-    for item in (2, 4):  # late: tasks of the first round, committed there as well
-        service.handle(verdict, item)
+    service.handle(second, 1, 0, 0)
+    service.handle(verdict, 2, 4)  # late: tasks of the first round, committed there as well
     done = service.ended(verdict["gather"])  # it knows of no second round
     table = service.machine.s3.list_objects_v2(Bucket="cubes")["Contents"]
     service.handle(second, 1)
@@ -255,8 +251,7 @@ def test_an_image_of_a_late_worker_is_not_lost(service: Service, n_in_time: int)
     for item in range(n_in_time):
         service.handle(verdict, item)
     second = service.ended(verdict["gather"])
-    for item in range(n_in_time, 2):
-        service.handle(verdict, item)
+    service.handle(verdict, *range(n_in_time, 2))
 
     result = service.ended(second["gather"])["result"]
 
@@ -273,8 +268,7 @@ def test_a_table_that_lacks_control_files_is_not_written(service: Service, expir
     service.handle(second, 0)
     name, s3 = verdict["gather"].partition("/")[0], service.machine.s3
     prefix = f"tables/{name}/rounds/0/{expired}"
-    for each in s3.list_objects_v2(Bucket="control", Prefix=prefix)["Contents"]:
-        s3.delete_object(Bucket="control", Key=each["Key"])
+    remove_objects(s3, "control", prefix)
 
     with pytest.raises(StoreError, match=f"{says} of the table cannot be found in its control files"):
         service.ended(second["gather"])
@@ -292,9 +286,7 @@ def test_a_damaged_control_file_is_named(service: Service, damaged: str) -> None
 
     with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
         service.ended(verdict["gather"])
-    assert [each["Key"] for each in s3.list_objects_v2(Bucket="cubes")["Contents"]] == [
-        f"out/tables/{name}/table.features.parquet"
-    ]
+    assert keys_of(s3, "cubes") == [f"out/tables/{name}/table.features.parquet"]
     s3.delete_object(Bucket="control", Key=found["Key"])
     again = service.begun(of_points(service, sources=HREFS[:1]), "b")
     assert (again["gather"], again["n_missing"]) == (verdict["gather"], 1)

@@ -15,7 +15,8 @@ from pixel_gather.core.halt_marker import HALTED_KEY, halt_content
 from pixel_gather.features.catalog.catalog import make_catalog
 from rank.rasters import make_cog
 from scenes.scenes import item
-from support.table_service import HREFS, N, Service, check_document
+from support.api_bridge import is_a
+from support.table_service import HREFS, N, Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_hedges")]
 
@@ -45,7 +46,7 @@ def test_a_point_has_the_values_of_this_process_by_time(
     posted_code, posted = service.do("POST", "/series", body)
 
     assert (code, posted_code) == (200, 200), (found, posted)
-    check_document("Series", found)
+    assert is_a("Series", found)
     expected = []
     for path in reversed(cogs):
         with rasterio.open(path) as file:
@@ -98,7 +99,7 @@ def test_a_long_series_is_a_table_job(
     large_code, large = service.do("POST", "/series", body)
 
     assert (code, late_code, large_code) == (202, 200, 200)
-    check_document("TableStarted", line)
+    assert is_a("TableStarted", line)
     assert late["id"] == large["id"] == line["id"]
     assert service.table(shown)["b1"].to_pylist() == [row["b1"] for row in short["rows"]]
 
@@ -217,7 +218,7 @@ def test_one_pixel_of_every_file(
     _, large = service.do("GET", "/drill", point=f"{lonlat[0]},{lonlat[1]}", list=LIST, bands="1")
 
     assert code == 200, found
-    check_document("Drilled", found)
+    assert is_a("Drilled", found)
     here = drill([str(path) for path in reversed(cogs)], pixel=(200, 100))
     assert [tuple(row["values"]) for row in found["rows"]] == [each.values for each in here]
     assert at_place == found
