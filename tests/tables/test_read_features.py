@@ -30,6 +30,10 @@ def _geojson(*geometries: object, **more: object) -> bytes:
     return json.dumps({"type": "FeatureCollection", "features": features, **more}).encode()
 
 
+def _read(content: bytes, name: str = "a.csv", **columns: str) -> Features:
+    return read_features(io.BytesIO(content), name=name, columns=FeatureColumns(**columns))
+
+
 _PLOT = FeatureColumns(id="plot")
 
 
@@ -161,8 +165,8 @@ def test_every_format_gives_the_same_point(case: Case) -> None:
 
 def test_other_columns_are_kept_without_the_shapes() -> None:
     """And without what GeoParquet writes to find them."""
-    of_csv = read_features(io.BytesIO(b"wkt,n\nPOINT (1 2),7\n,8\n"), name="a.csv", columns=FeatureColumns())
-    of_parquet = read_features(io.BytesIO(_geoparquet()), name="a", columns=FeatureColumns())
+    of_csv = _read(b"wkt,n\nPOINT (1 2),7\n,8\n", "a.csv")
+    of_parquet = _read(_geoparquet(), "a")
 
     assert of_csv.columns is not None
     assert of_parquet.columns is not None
@@ -174,7 +178,7 @@ def test_points_among_polygons_are_shapes_as_well() -> None:
     """They are told to have no area. So are points among several that are one feature."""
     many = {"type": "MultiPoint", "coordinates": [[11, 46], [12, 46]]}
     for given, kinds in (((_BOX, _POINT), ["Polygon", "Point"]), ((_POINT, many), ["Point", "MultiPoint"])):
-        features = read_features(io.BytesIO(_geojson(*given)), name="a.json", columns=FeatureColumns())
+        features = _read(_geojson(*given), "a.json")
 
         assert features.geometries is not None
         assert [each.geom_type for each in features.geometries[:2]] == kinds
@@ -207,14 +211,12 @@ def test_the_coordinate_that_is_not_named_is_told(given: str) -> None:
 
 def test_ids_of_a_file_are_as_they_are_written() -> None:
     """007 is not 7. Features of which some have no id of their own have no column of ids."""
-    found = read_features(
-        io.BytesIO(b'\xef\xbb\xbf"k",lon,lat\n007,1,2\n8,3,4\n'), name="a.csv", columns=FeatureColumns(id="k")
-    )
+    found = _read(b'\xef\xbb\xbf"k",lon,lat\n007,1,2\n8,3,4\n', "a.csv", id="k")
     some = json.dumps({"features": [_feature(id=3), _feature()]}).encode()
 
     assert found.ids.tolist() == ["007", "8"]
     with pytest.raises(RequestError, match="there is no column id; there are plot"):
-        read_features(io.BytesIO(some), name="a.json", columns=FeatureColumns(id="id"))
+        _read(some, "a.json", id="id")
 
 
 def test_values_of_every_type_are_kept() -> None:
@@ -268,20 +270,14 @@ def _square(west: float, south: float) -> dict[str, object]:
 def test_degrees_that_no_point_on_earth_has_are_refused(name: str, content: bytes, said: str) -> None:
     """The error names the row, counted from 1 in the order of the file."""
     with pytest.raises(RequestError, match=said):
-        read_features(io.BytesIO(content), name=name, columns=FeatureColumns())
+        _read(content, name)
 
 
 def test_degrees_beyond_half_a_turn_are_read() -> None:
     """Some images count longitudes from 0 to 360, and polygons may go on past 180. An empty row has none."""
-    points = read_features(
-        io.BytesIO(b"lon,lat\n360,90\n-360,-90\n,\ninf,46\n"), name="a.csv", columns=FeatureColumns()
-    )
-    areas = read_features(
-        io.BytesIO(_geojson(_square(179, 0), None)), name="a.geojson", columns=FeatureColumns()
-    )
-    metres = read_features(
-        io.BytesIO(b"lon,lat\n676000,5150000\n"), name="a.csv", columns=FeatureColumns(crs="EPSG:32632")
-    )
+    points = _read(b"lon,lat\n360,90\n-360,-90\n,\ninf,46\n", "a.csv")
+    areas = _read(_geojson(_square(179, 0), None), "a.geojson")
+    metres = _read(b"lon,lat\n676000,5150000\n", "a.csv", crs="EPSG:32632")
 
     assert points.is_empty.tolist() == [False, False, True, True]
     assert areas.xs.tolist()[:1] == [180]
@@ -290,9 +286,7 @@ def test_degrees_beyond_half_a_turn_are_read() -> None:
 
 def test_polygons_keep_their_shape() -> None:
     """Their place is the middle of their box; an empty one has none, and is told."""
-    features = read_features(
-        io.BytesIO(_geojson(_BOX, None)), name="a.geojson", columns=FeatureColumns(id="plot")
-    )
+    features = _read(_geojson(_BOX, None), "a.geojson", id="plot")
 
     assert features.geometries is not None
     assert features.geometries[:1][0].area == 4
@@ -414,4 +408,4 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
 def test_what_is_no_feature_is_refused(name: str, content: bytes, says: str) -> None:
     """With a sentence."""
     with pytest.raises(RequestError, match=says):
-        read_features(io.BytesIO(content), name=name, columns=FeatureColumns(id="plot"))
+        _read(content, name, id="plot")

@@ -20,6 +20,13 @@ def points(*places: tuple[float, float], crs: str = "EPSG:4326") -> Features:
     return Features(ids=np.arange(len(places)), xs=xs, ys=ys, crs=crs)
 
 
+def fields(*shapes: Any, crs: str = "EPSG:4326") -> Features:
+    """Return polygons, with places of no meaning."""
+    at = np.ones(len(shapes))
+    geometries = Shapes.of_array(np.array(shapes, object))
+    return Features(ids=np.arange(len(shapes)), xs=at, ys=at, crs=crs, geometries=geometries)
+
+
 def filter_of(features: Features) -> SceneFilter:
     """Return the filter of features."""
     return SceneFilter(features, RasterioProjector())
@@ -52,13 +59,7 @@ def test_boxes_across_180_degrees_are_seen_from_both_sides() -> None:
 
 def test_points_without_coordinates_meet_nothing() -> None:
     """Nor do polygons that are missing."""
-    missing = Features(
-        ids=np.arange(2),
-        xs=np.array([np.nan, 1.0]),
-        ys=np.array([np.nan, 1.0]),
-        crs="EPSG:4326",
-        geometries=Shapes.of_array(np.array([None, shapely.box(0, 0, 2, 2)], object)),
-    )
+    missing = fields(None, shapely.box(0, 0, 2, 2))
 
     assert not filter_of(points((np.nan, np.nan))).meets((-180, -90, 180, 90))
     assert filter_of(missing).meets((1, 1, 1.1, 1.1))
@@ -69,15 +70,7 @@ def test_points_without_coordinates_meet_nothing() -> None:
 @pytest.mark.parametrize(("west", "south"), [(-300, -300), (-10, -200), (10, -300), (150, 120)])
 def test_no_scene_at_a_pole_is_left_out(crs: str, west: float, south: float) -> None:
     """Neither where the pole lies in a field, nor where an edge is nearer to it than all corners. In km."""
-    shape: Any = shapely.box(west * 1e3, south * 1e3, 300e3, 300e3)
-    field = Features(
-        ids=np.arange(1),
-        xs=np.array([0.0]),
-        ys=np.array([0.0]),
-        crs=crs,
-        geometries=Shapes.of_array(np.array([shape], object)),
-    )
-    found = filter_of(field)
+    found = filter_of(fields(shapely.box(west * 1e3, south * 1e3, 300e3, 300e3), crs=crs))
     xs, ys = (
         each.ravel() * 1e3 for each in np.meshgrid(np.linspace(west, 300, 30), np.linspace(south, 300, 30))
     )
@@ -91,15 +84,7 @@ def test_no_scene_at_a_pole_is_left_out(crs: str, west: float, south: float) -> 
 @given(st.floats(300_000, 700_000), st.floats(100_000, 8_000_000), st.floats(10, 90_000))
 def test_no_scene_that_shows_a_field_is_left_out(x: float, y: float, side: float) -> None:
     """A field in UTM meets each small box around a place in it, whatever its edges are in degrees."""
-    shape: Any = shapely.box(x, y, x + side, y + side)
-    field = Features(
-        ids=np.arange(1),
-        xs=np.array([x]),
-        ys=np.array([y]),
-        crs="EPSG:32633",
-        geometries=Shapes.of_array(np.array([shape], object)),
-    )
-    found = filter_of(field)
+    found = filter_of(fields(shapely.box(x, y, x + side, y + side), crs="EPSG:32633"))
     shares = np.linspace(0, 1, 5)
     xs, ys = (each.ravel() for each in np.meshgrid(x + side * shares, y + side * shares))
     lons, lats = RasterioProjector().point_arrays(xs, ys, source_crs="EPSG:32633", target_crs="EPSG:4326")

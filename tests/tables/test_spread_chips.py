@@ -24,15 +24,16 @@ AREAS: dict[str, tuple[Any, str]] = {
 }
 
 
-def areas(of: Any = None) -> bytes:
-    """Return polygons as GeoJSON, with an id and a crop."""
+def areas(**polygons: Any) -> bytes:
+    """Return polygons as GeoJSON, with an id and a crop. It is x, if polygons are given."""
+    of = {name: (polygon, "x") for name, polygon in polygons.items()} or AREAS
     features = [
         {
             "type": "Feature",
             "properties": {"id": name, "crop": crop},
             "geometry": shapely.geometry.mapping(polygon),
         }
-        for name, (polygon, crop) in (of or AREAS).items()
+        for name, (polygon, crop) in of.items()
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}).encode()
 
@@ -77,10 +78,10 @@ def test_equal_seeds_give_equal_chips() -> None:
 
 def test_every_place_of_a_sample_is_as_likely() -> None:
     """A degree of longitude counts less in the north, and a large polygon more than a small one."""
-    wide = {"world": (shapely.box(-180, -90, 180, 90), "x")}
-    lats = spread(areas(wide), sample=20_000, seed=1).lats
-    two = {"one": (shapely.box(0, 59, 1, 61), "x"), "two": (shapely.box(0, -1, 1, 1), "x")}
-    names = spread(areas(two), sample=20_000, seed=1).columns["area"]
+    wide = areas(world=shapely.box(-180, -90, 180, 90))
+    lats = spread(wide, sample=20_000, seed=1).lats
+    two = areas(one=shapely.box(0, 59, 1, 61), two=shapely.box(0, -1, 1, 1))
+    names = spread(two, sample=20_000, seed=1).columns["area"]
 
     assert abs(np.mean(np.abs(lats) < 30) - 0.5) < 0.02  # half of the Earth
     assert abs(list(names).count("two") / 20_000 - 2 / 3) < 0.02
@@ -112,7 +113,7 @@ def _utm_box() -> tuple[tuple[int, int], tuple[int, int]]:
 def test_a_point_in_two_polygons_is_the_first_ones() -> None:
     """No chip comes twice."""
     box = shapely.box(0, 0, 2, 2)
-    chips = spread(areas({"one": (box, "x"), "two": (box.buffer(1), "y")}), spacing=0.5)
+    chips = spread(areas(one=box, two=box.buffer(1)), spacing=0.5)
     of = dict(zip(zip(chips.xs.tolist(), chips.ys.tolist(), strict=True), chips.columns["area"], strict=True))
 
     assert of[1.0, 1.0] == "one"
@@ -139,7 +140,7 @@ def test_wrong_ways_are_refused(windows: dict[str, Any], message: str) -> None:
 
 def test_areas_beyond_the_lattices_crs_are_told() -> None:
     """Not by an overflow. Those that are no degrees are refused before."""
-    far = areas({"far": (shapely.box(676_000, 5e6, 677_000, 5.1e6), "x")})
+    far = areas(far=shapely.box(676_000, 5e6, 677_000, 5.1e6))
     with pytest.raises(RequestError, match=r"areas\.geojson: it has longitude 676000"):
         spread(far, spacing=10, crs=CRS)
     of_etrs = json.loads(far) | {"crs": {"type": "name", "properties": {"name": "EPSG:4258"}}}
@@ -149,9 +150,9 @@ def test_areas_beyond_the_lattices_crs_are_told() -> None:
 
 def test_areas_across_180_degrees_have_their_chips_there() -> None:
     """A ring from 170 to -170 degrees is 20 degrees wide. One in small steps is wide, and is told."""
-    crossing = areas({"a": (shapely.box(-170, 0, 170, 1), "x")})
+    crossing = areas(a=shapely.box(-170, 0, 170, 1))
     steps = [(x, 0) for x in range(-170, 171, 10)] + [(x, 1) for x in range(170, -171, -10)]
-    wide = areas({"a": (shapely.Polygon(steps), "x")})
+    wide = areas(a=shapely.Polygon(steps))
 
     for chips in (spread(crossing, sample=50), spread(crossing, spacing=0.5)):
         assert np.abs(chips.lons).min() > 170
@@ -165,7 +166,7 @@ def test_areas_across_180_degrees_have_their_chips_there() -> None:
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32760", "EPSG:3832"])
 def test_a_lattice_across_180_degrees_has_every_point(crs: str) -> None:
     """Also those at 180 degrees itself, once, and in a CRS in metres whose box is small there."""
-    crossing = areas({"fiji": (shapely.box(179.88, -17.12, 180.12, -16.88), "x")})
+    crossing = areas(fiji=shapely.box(179.88, -17.12, 180.12, -16.88))
     spacing = 0.05 if crs == "EPSG:4326" else 5000.0
 
     chips = spread(crossing, spacing=spacing, crs=crs)
@@ -186,7 +187,7 @@ def test_a_lattice_across_180_degrees_has_every_point(crs: str) -> None:
 
 def test_a_lattice_around_a_pole_has_every_point() -> None:
     """The pole, and those at 180 degrees, lie on the edge of the polygon alone."""
-    cap = areas({"cap": (shapely.box(-180, 80, 180, 90), "x")})
+    cap = areas(cap=shapely.box(-180, 80, 180, 90))
 
     chips = spread(cap, spacing=200_000, crs="EPSG:3413")
 
@@ -198,7 +199,7 @@ def test_a_lattice_around_a_pole_has_every_point() -> None:
 
 def test_a_sample_of_a_small_polygon_across_180_degrees_is_drawn() -> None:
     """Its parts lie 360 degrees apart. Before, it was too thin to draw points from."""
-    crossing = areas({"fiji": (shapely.box(179.88, -17.12, 180.06, -16.88), "x")})
+    crossing = areas(fiji=shapely.box(179.88, -17.12, 180.06, -16.88))
 
     lons = spread(crossing, sample=3000, seed=1).lons
 
@@ -226,7 +227,7 @@ def test_a_column_that_the_cube_names_is_refused() -> None:
 
 def test_a_polygon_without_room_is_told() -> None:
     """Not tried for ever."""
-    thin = {"line": (shapely.Polygon([(0, 0), (40, 40), (40, 40.0000000001)]), "x")}
+    thin = areas(line=shapely.Polygon([(0, 0), (40, 40), (40, 40.0000000001)]))
 
     with pytest.raises(RequestError, match=r"windows\.table: area line is too thin to draw points from"):
-        spread(areas(thin), sample=3)
+        spread(thin, sample=3)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -187,33 +188,25 @@ def test_a_zone_with_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert (cells.zones.tolist(), cells.refused.tolist()) == ([0], [1])
 
 
+def no_way(*_: Any) -> Any:
+    """Move no points."""
+    raise RequestError("PROJ finds no way", field="crs")
+
+
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "move", "says"),
     [
-        ({"crs": None}, "it has no CRS"),
-        ({"transform": None}, "no geotransform"),
-        ({"transform": Transform(0, 0, 0, 0, 0, 0)}, "no geotransform"),
+        ({"crs": None}, None, "it has no CRS"),
+        ({"transform": None}, None, "no geotransform"),
+        ({"transform": Transform(0, 0, 0, 0, 0, 0)}, None, "no geotransform"),
+        ({}, no_way, "PROJ finds no way"),
     ],
 )
-def test_an_image_that_lies_nowhere_has_no_cells(changes: dict[str, Any], says: str) -> None:
-    """It is told as unsupported, as is one whose CRS PROJ does not know."""
-    places = places_of(pixels(1, 1, 2, 2))
+def test_an_image_that_lies_nowhere_has_no_cells(changes: dict[str, Any], move: Any, says: str) -> None:
+    """It is told as unsupported, as is one whose CRS PROJ does not know. It costs this image alone."""
+    places = places_of(pixels(1, 1, 2, 2), move=move)
     with pytest.raises(SourceError, match=says) as caught:
         list(places.on(image(**changes)))
-    places.close()
-
-    assert caught.value.status is Status.UNSUPPORTED
-
-
-def test_an_image_in_a_crs_that_proj_does_not_know_is_unsupported() -> None:
-    """It costs this image alone."""
-
-    def move(*_: Any) -> Any:
-        raise RequestError("PROJ finds no way", field="crs")
-
-    places = places_of(pixels(1, 1, 2, 2), move=move)
-    with pytest.raises(SourceError, match="PROJ finds no way") as caught:
-        list(places.on(image()))
     places.close()
 
     assert caught.value.status is Status.UNSUPPORTED
@@ -230,36 +223,29 @@ def test_places_that_are_closed_compute_and_yield_nothing_more(monkeypatch: pyte
     assert cells_of(places, image(21)) == []
     assert places.n_computed == 3
 
-    places, n_calls = places_of(*squares(3)), 0
+    places = places_of(*squares(3))
     cells = places._cells
 
     def close(*arguments: Any) -> Any:
-        nonlocal n_calls
-        n_calls += 1
         places._is_closed = True
         return cells(*arguments)
 
-    monkeypatch.setattr(places, "_cells", close)
+    closing = Mock(wraps=close)
+    monkeypatch.setattr(places, "_cells", closing)
     assert cells_of(places, image()) == []
-    assert n_calls == 1
+    assert closing.call_count == 1
 
 
 def test_so_many_cells_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first parts of the grid that was asked for last. The others are loaded again."""
     monkeypatch.setattr(zone_cells, "_MOST_CELLS", 0)  # each zone has more
     monkeypatch.setattr(zone_cells, "_MOST_KEPT_CELLS", 2)
-    places, n_loads, load = places_of(*squares(3)), 0, np.load
-
-    def count(*arguments: Any) -> Any:
-        nonlocal n_loads
-        n_loads += 1
-        return load(*arguments)
-
-    monkeypatch.setattr(np, "load", count)
+    places, load = places_of(*squares(3)), Mock(wraps=np.load)
+    monkeypatch.setattr(np, "load", load)
     found = []
     for n_cols in (20, 20, 21, 21, 20):
         assert [cells.zones.tolist() for cells in places.on(image(n_cols))] == [[0], [1], [2]]
-        found.append(n_loads)
+        found.append(load.call_count)
     places.close()
 
     assert found == [3, 4, 7, 8, 11]
@@ -268,24 +254,14 @@ def test_so_many_cells_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_zones_are_moved_once_for_the_last_two_crss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images of neighbouring UTM zones come in any order."""
-    n_moved, crss = 0, [CRS, "EPSG:32632", CRS, "EPSG:32633", CRS, "EPSG:32632"]
-
-    def move(xs: Any, ys: Any) -> Any:
-        return xs, ys
-
-    places = places_of(pixels(1, 1, 2, 2), move=move)
-    project = places._project_shapes
-
-    def count(*arguments: Any) -> Any:
-        nonlocal n_moved
-        n_moved += 1
-        return project(*arguments)
-
-    monkeypatch.setattr(places, "_project_shapes", count)
+    crss = [CRS, "EPSG:32632", CRS, "EPSG:32633", CRS, "EPSG:32632"]
+    places = places_of(pixels(1, 1, 2, 2), move=lambda xs, ys: (xs, ys))
+    project = Mock(wraps=places._project_shapes)
+    monkeypatch.setattr(places, "_project_shapes", project)
     found = []
     for n, crs in enumerate(crss):
         assert len(list(places.on(image(20 + n, crs=crs)))) == 1
-        found.append(n_moved)
+        found.append(project.call_count)
     places.close()
 
     assert found == [1, 2, 2, 3, 3, 4]
