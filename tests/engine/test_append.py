@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from copy import replace
 from functools import partial
 from types import SimpleNamespace
@@ -61,10 +61,28 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_shard, "_LONGEST_PAUSE_S", 0.0)
 
 
-def place(chunk_rows: int = 2, shard_rows: int = 4, *, is_sharded: bool = True, **request: Any) -> GrownPlace:
+SCENE = ListColumn(name="scene", dtype="string", varies_in_row=False)
+ASKED: dict[str, Any] = {"window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+
+
+def place(
+    chunk_rows: int = 2,
+    shard_rows: int = 4,
+    *,
+    is_sharded: bool = True,
+    images: Mapping[str, Any] = IMAGES,
+    **request: Any,
+) -> GrownPlace:
     """Return an empty place for a cube with small chunks."""
     output = cut(chunk_rows, shard_rows, is_sharded=is_sharded) | request.pop("output", {})
-    return GrownPlace(images=IMAGES, request={"output": output} | request)
+    return GrownPlace(images=images, request={"output": output} | request)
+
+
+def of_three(**request: Any) -> GrownPlace:
+    """Return a place with a cube of three rows."""
+    grown = place(**request)
+    grown.gather(rows(0, 1, 2))
+    return grown
 
 
 @pytest.mark.slow
@@ -108,8 +126,7 @@ def test_appends_equal_one_gather(
 
 def test_sources_that_the_cube_has_are_left_out() -> None:
     """The receipt and the list of versions count them. Nothing is left of a list that the cube has."""
-    grown = place()
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
 
     report = grown.append(rows(1, 2, 3))
 
@@ -150,8 +167,7 @@ def test_a_wrong_request_is_refused_though_the_cube_has_all_its_sources(
     wrong: dict[str, Any], match: str
 ) -> None:
     """The same request with a new source is refused, too."""
-    grown = place()
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     with pytest.raises(RequestError, match=match):
         grown.append(rows(0, 1), **wrong)
     with pytest.raises(RequestError, match=match):
@@ -160,8 +176,7 @@ def test_a_wrong_request_is_refused_though_the_cube_has_all_its_sources(
 
 def test_a_list_that_the_cube_has_opens_no_header_if_its_request_asks_for_the_same_pixels() -> None:
     """So a schedule that finds nothing new costs no request to the sources."""
-    grown = place()
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     grown.images = {}
     grown.__post_init__()
 
@@ -172,8 +187,7 @@ def test_a_list_that_the_cube_has_opens_no_header_if_its_request_asks_for_the_sa
 
 def test_limits_of_cost_do_not_refuse_a_list_that_the_cube_has() -> None:
     """Nothing is read, also if headers are opened to compare the windows."""
-    grown = place()
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
 
     assert grown.append(rows(0, 1), grid="same", limits={"files": 1, "usd": 0}) is None
 
@@ -185,8 +199,7 @@ def test_scenes_that_the_cube_has_are_left_out() -> None:
         return CubeRow(time_us=None, sources=(Source(href=f"s3://b/{n}", scene=name),))
 
     def listed(*made: CubeRow) -> FakeTable:
-        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
-        return FakeTable(made, columns=columns, digest=f"{len(made)}".ljust(64, "x"))
+        return FakeTable(made, columns=(SCENE,), digest=f"{len(made)}".ljust(64, "x"))
 
     grown = place()
     grown.gather(listed(scene(0, "A"), scene(1, "B")))
@@ -245,9 +258,7 @@ def test_a_cube_that_cannot_grow_says_why() -> None:
 def test_sources_off_the_grid_are_unlike_and_the_stack_stays_aligned() -> None:
     """The cube keeps its place on the map."""
     off = FakeImage(pixels=IMAGES["s3://b/3"], header={"transform": replace_x(5.0)})
-    grown = place()
-    grown.images = {**IMAGES, "s3://b/3": off}
-    grown.__post_init__()
+    grown = place(images=IMAGES | {"s3://b/3": off})
     grown.gather(rows(0, 1))
 
     report = grown.append(rows(2, 4, 3))
@@ -260,16 +271,11 @@ def test_sources_off_the_grid_are_unlike_and_the_stack_stays_aligned() -> None:
 
 def test_rows_without_a_common_grid_grow_too() -> None:
     """An unaligned stack takes any window of its size. What differs becomes a coordinate."""
-    grown = place()
     images = {
         href: FakeImage(pixels=pixels, header={"transform": replace_x(n * 7.0), "nodata": n % 2})
         for n, (href, pixels) in enumerate(IMAGES.items())
     }
-    grown.images = images
-    grown.__post_init__()
-    whole = place()
-    whole.images = images
-    whole.__post_init__()
+    grown, whole = place(images=images), place(images=images)
     grown.gather(rows(0, 2))
     grown.append(rows(4, 1, 3))
     whole.gather(rows(0, 2, 4, 1, 3))
@@ -294,9 +300,8 @@ def test_a_band_that_came_late_is_appended_with_its_scene() -> None:
             )
             for n, bands in enumerate(bands_of)
         )
-        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
         digest = "-".join((bucket, *bands_of)).ljust(64, "x")
-        return FakeTable(made, bands=("nir", "red"), columns=columns, digest=digest)
+        return FakeTable(made, bands=("nir", "red"), columns=(SCENE,), digest=digest)
 
     grown = place()
     grown.gather(scenes("nr", "r", "n"))
@@ -343,7 +348,6 @@ def test_a_row_is_known_if_the_cube_has_all_of_its_files() -> None:
 @pytest.mark.parametrize("bands", [(), ("nir", "red")])
 def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) -> None:
     """It is that of an append that was not committed. Whole batches of it are beyond the cube's rows."""
-    columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
     n_slots = max(len(bands), 1)
     shape = (2,) if not bands else (2, n_slots)
     batch = {
@@ -355,7 +359,7 @@ def test_a_table_that_is_longer_than_the_cube_is_read(bands: tuple[str, ...]) ->
         "scene": np.array(["S2", "S3"], object),
     }
     base = SimpleNamespace(
-        template=SimpleNamespace(columns=columns), append=SimpleNamespace(first_row=1), rows=[batch, beyond]
+        template=SimpleNamespace(columns=(SCENE,)), append=SimpleNamespace(first_row=1), rows=[batch, beyond]
     )
 
     hrefs, known = choose_new_rows._read_known(base)  # type: ignore[arg-type] # what it needs of it
@@ -428,9 +432,8 @@ def test_several_measurements_grow_together(n_first: int) -> None:
             )
             for n in numbers
         )
-        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
         digest = "-".join(map(str, numbers)).ljust(64, "x")
-        return FakeTable(made, bands=("red", "nir"), columns=columns, digest=digest)
+        return FakeTable(made, bands=("red", "nir"), columns=(SCENE,), digest=digest)
 
     grown, whole = (place(output={"expected_rows": 5}) for _ in range(2))
     grown.gather(scenes(*range(n_first)))
@@ -515,8 +518,7 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
 @pytest.mark.long
 def test_a_compaction_after_a_killed_append_is_right_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused if the files beside the arrays are the append's. The append can then go on."""
-    base = place(2, 4)
-    base.gather(rows(0, 1, 2))
+    base = of_three()
     whole = base.copy()
     states = states_of_an_append(whole, rows(3, 4), monkeypatch)
     new = whole.digest()
@@ -597,8 +599,7 @@ def test_tries_that_were_abandoned_leave_no_row_half_read(
 
 def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its commit, an append has replaced files beside the arrays. A damaged one is still told."""
-    base = place(2, 4)
-    base.gather(rows(0, 1, 2))
+    base = of_three()
     whole = base.copy()
     *_, stopped = states_of_an_append(whole, rows(3, 4), monkeypatch)
     grown = GrownPlace(images=base.images, request=base.request)
@@ -613,8 +614,7 @@ def test_what_a_stopped_append_has_put_does_not_hide_damage(monkeypatch: pytest.
 
 def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """The former owner finds that out before it changes anything, however late it wakes up."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     late = grown.filled(rows(3, 4))
     with pytest.raises(AppendRunningError, match="another append is at work"):
         grown.append(rows(5, 6, 7))
@@ -675,11 +675,8 @@ class LateCube(ZarrCube, frozen=True, kw_only=True):
 
 def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
     """Its source was another version. Its PUT arrives when another worker's rows are part of the cube."""
-    grown, other = place(2, 4), place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown, other = of_three(), place(images={href: pixels + 1 for href, pixels in IMAGES.items()})
     other.store, other.control = grown.store, grown.control
-    other.images = {href: pixels + 1 for href, pixels in IMAGES.items()}
-    other.__post_init__()
     plan, (task,) = asyncio.run(grown.begun(rows(3)))
     has_run = False
 
@@ -715,8 +712,7 @@ def test_an_append_leaves_the_pictures_of_the_first_gather() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_two_appends_at_once_lose_nothing(seed: int) -> None:
     """Each waits where the other is at work. A random one of them goes on after each operation."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     choose = random.Random(seed)  # noqa: S311 # no secret
 
     async def one(*numbers: int) -> None:
@@ -751,16 +747,12 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
     table = replace(rows(2, 3), found=b"the scenes")
 
     def found(**request: Any) -> bytes | None:
-        given = {"window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
-        asked = parse_request(given | searched | request)
+        asked = parse_request(ASKED | searched | request)
         return asyncio.run(read_found_list(asked, grown.context()))
 
     assert found() is None
     unasked: Any = None
-    given = parse_request(
-        {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
-    )
-    assert asyncio.run(read_found_list(given, unasked)) is None
+    assert asyncio.run(read_found_list(parse_request(ASKED | {"sources": "l"}), unasked)) is None
     plan = asyncio.run(grown.planned(table, **searched))
     assert plan is not None
 
@@ -775,8 +767,7 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
 
 def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> None:
     """Not even a file that nobody would find."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     planned = grown.filled(rows(5, 6))
     obstore.delete(grown.store, "versions/00002.claim")
     before = state_of(grown)
@@ -789,8 +780,7 @@ def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> No
 
 def test_clock_of_an_append_begins_where_the_rows_before_it_end() -> None:
     """So the report of a grown cube shows its gathers one after another."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     grown.append(rows(3, 4))
     report = grown.append(rows(5))
 
@@ -803,8 +793,7 @@ def test_clock_of_an_append_begins_where_the_rows_before_it_end() -> None:
 
 def test_finish_of_a_committed_append_returns_its_report() -> None:
     """A second try writes nothing."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     planned = grown.filled(rows(3))
     report = asyncio.run(grown.finished(*planned))
     before = state_of(grown)
@@ -815,15 +804,12 @@ def test_finish_of_a_committed_append_returns_its_report() -> None:
 
 def test_a_dry_append_claims_and_writes_nothing() -> None:
     """It only says what would be."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     before = state_of(grown)
 
     plan = asyncio.run(
         plan_dry(
-            parse_request(
-                {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
-            ),
+            parse_request(ASKED | {"sources": "l"}),
             table=rows(2, 3, 4),
             sources=access_to(grown.reader),
             workers=WorkerPool(max_task_nbytes=2**24),
@@ -840,9 +826,8 @@ def test_a_dry_append_claims_and_writes_nothing() -> None:
 
 def test_a_dry_append_of_what_is_committed_says_that_there_is_nothing_to_append() -> None:
     """Also where the request asks for its sources once more."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
-    given = {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+    grown = of_three()
+    given = ASKED | {"sources": "list"}
     again = given | {"duplicates": "again"}
     assert grown.append(rows(3), duplicates="again") is not None
 
@@ -860,8 +845,7 @@ def test_a_dry_append_of_what_is_committed_says_that_there_is_nothing_to_append(
 
 def test_an_append_puts_no_shard_in_place_of_one_that_is_lost() -> None:
     """The rows before its own would become fill."""
-    grown = place(2, 4)
-    grown.gather(rows(0, 1, 2))
+    grown = of_three()
     plan, (task,) = asyncio.run(grown.begun(rows(3)))
     obstore.delete(grown.store, "band_1/c/0/0/0")
 

@@ -159,8 +159,7 @@ def test_each_task_of_an_append_is_counted_once(new: tuple[int, ...]) -> None:
     before = grown.gather(rows(0, 1, 2))
     come_back(grown, 1)
 
-    plan, tasks = asyncio.run(grown.begun(rows(0, 1, 2, *new)))
-    asyncio.run(grown.fill(plan, tasks))
+    plan, tasks = grown.filled(rows(0, 1, 2, *new))
     report = asyncio.run(grown.finished(plan, tasks))
 
     assert sum(report.machines.values()) - sum(before.machines.values()) == len(tasks)
@@ -169,12 +168,9 @@ def test_each_task_of_an_append_is_counted_once(new: tuple[int, ...]) -> None:
 
 def test_rows_of_a_request_for_other_pixels_are_left_to_it() -> None:
     """Its window is said in another way. Nobody can tell whether it is the same in every source."""
-    grown = place(1)
-    grown.gather(rows(0, 1, 2))
-    come_back(grown, 1)
+    grown = back_again()
 
-    plan, tasks = asyncio.run(grown.begun(rows(3), **OTHER_WINDOW))
-    asyncio.run(grown.fill(plan, tasks))
+    plan, tasks = grown.filled(rows(3), **OTHER_WINDOW)
     asyncio.run(grown.finished(plan, tasks))
 
     assert plan.append.again == ()
@@ -362,31 +358,22 @@ def test_two_finishes_of_a_try_put_the_same_files() -> None:
     """One may begin when the other has put its table, and has not committed it."""
     grown = back_again()
 
-    async def finish_twice() -> tuple[bytes, bytes]:
-        planned = await grown.begun(rows(3))
-        await grown.fill(*planned)
-        root = grown.contents()[ROOT_KEY]
-        await grown.finished(*planned)
-        first = grown.contents()["rows.parquet"]
-        obstore.put(grown.store, ROOT_KEY, root)  # as before the commit
-        await grown.finished(*planned)
-        return first, grown.contents()["rows.parquet"]
+    planned = grown.filled(rows(3))
+    root = grown.contents()[ROOT_KEY]
+    asyncio.run(grown.finished(*planned))
+    first = grown.contents()["rows.parquet"]
+    obstore.put(grown.store, ROOT_KEY, root)  # as before the commit
+    asyncio.run(grown.finished(*planned))
 
-    first, second = asyncio.run(finish_twice())
-
-    assert first == second
+    assert grown.contents()["rows.parquet"] == first
     assert tries(grown) == [1, 2, 1, 1]
 
 
 def test_a_lost_try_is_a_lost_row() -> None:
     """A row whose try was lost to a failing worker may hold pixels, so it is lost, and tried again."""
     grown = back_again()
-
-    async def lost() -> None:
-        plan, tasks = await grown.begun(rows(3))
-        await grown.finished(plan, tasks, max_lost_share=1.0)
-
-    asyncio.run(lost())
+    planned = asyncio.run(grown.begun(rows(3)))
+    asyncio.run(grown.finished(*planned, max_lost_share=1.0))
     assert statuses(grown) == [0, 10, 0, 10]
     report = grown.append(rows(3))
 
@@ -414,17 +401,13 @@ def test_a_lost_try_leaves_the_other_bands_of_its_row() -> None:
 def test_a_late_worker_of_a_try_changes_nothing() -> None:
     """Work for a committed try is done already."""
     grown = back_again()
+    plan, tasks = grown.filled(rows(3))
+    asyncio.run(grown.finished(plan, tasks))
+    before = grown.contents()
 
-    async def twice() -> None:
-        planned = await grown.begun(rows(3))
-        await grown.fill(*planned)
-        await grown.finished(*planned)
-        before = grown.contents()
-        again = replace(planned[0])
-        await grown.finished(again, planned[1])
-        assert grown.contents() == before
+    asyncio.run(grown.finished(replace(plan), tasks))
 
-    asyncio.run(twice())
+    assert grown.contents() == before
 
 
 def test_runs_of_one_append_that_try_other_rows_share_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,6 +563,14 @@ class StoppedCube(ZarrCube, frozen=True, kw_only=True):
         return await ZarrCube.put_object(self, key, content, replaces=replaces)
 
 
+def stop(grown: GrownPlace, table: FakeTable, **request: Any) -> None:
+    """Begin an append that is stopped then."""
+    grown.watch = lambda store: StoppedCube(store=store, place="place")
+    with pytest.raises(StoreError, match="stopped"):
+        grown.append(table, **request)
+    grown.watch = lambda store: ZarrCube(store, "place")
+
+
 def test_a_try_that_takes_over_names_no_chunks_of_the_former_ones_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -591,13 +582,10 @@ def test_a_try_that_takes_over_names_no_chunks_of_the_former_ones_rows(
         return read_index(grown.contents()["band_1/c/1/0/0"], (2, 2, 2))[1, ..., 0]
 
     grown.gather(rows(*range(6)))
-    grown.watch = lambda store: StoppedCube(store=store, place="place")
-    with pytest.raises(StoreError, match="stopped"):
-        grown.append(rows(6, 7))
+    stop(grown, rows(6, 7))
     assert (chunks_of_new_rows() != EMPTY).all()
 
     come_back(grown, 4)
-    grown.watch = lambda store: ZarrCube(store, "place")
     grown.append(rows(*range(6)))
 
     assert (chunks_of_new_rows() == EMPTY).all()
@@ -613,12 +601,9 @@ def test_a_try_that_takes_over_withdraws_what_the_former_one_told(
     grown = place(1)
     grown.gather(rows(*range(n_rows)))
     come_back(grown, 1)
-    grown.watch = lambda store: StoppedCube(store=store, place="place")
-    with pytest.raises(StoreError, match="stopped"):
-        grown.append(rows(8))
+    stop(grown, rows(8))
     assert statuses(grown)[1] == 0
 
-    grown.watch = lambda store: ZarrCube(store, "place")
     images: Any = grown.reader.images
     del images["s3://b/1"]
     planned = asyncio.run(grown.planned(rows(9)))
@@ -650,12 +635,9 @@ def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
     images["s3://b/1"] = IMAGES["s3://b/1"].astype("float32")
     grown.gather(rows(0, 1, 2))
     come_back(grown, 1)
-    grown.watch = lambda store: StoppedCube(store=store, place="place")
-    with pytest.raises(StoreError, match="stopped"):
-        grown.append(rows(8), failed_rows="retry_all")
+    stop(grown, rows(8), failed_rows="retry_all")
     assert statuses(grown) == [0, 0, 0]
 
-    grown.watch = lambda store: ZarrCube(store, "place")
     del images["s3://b/1"]
     planned = asyncio.run(grown.begun(rows(9), **wish))
 
@@ -669,8 +651,7 @@ def test_a_try_that_takes_over_withdraws_also_what_it_would_not_try(
 def test_a_late_planner_withdraws_nothing() -> None:
     """When its twin has planned, rows that say ok are those of the twin's finish."""
     grown = back_again()
-    plan, tasks = asyncio.run(grown.begun(rows(3)))
-    asyncio.run(grown.fill(plan, tasks))
+    plan, tasks = grown.filled(rows(3))
     grown.watch = lambda store: StoppedCube(store=store, place="place")
     with pytest.raises(StoreError, match="stopped"):
         asyncio.run(grown.finished(plan, tasks))
@@ -683,8 +664,7 @@ def test_a_late_planner_withdraws_nothing() -> None:
 def test_a_late_planner_of_a_committed_version_withdraws_nothing() -> None:
     """The control files are gone, and so is its right to the version."""
     grown = back_again()
-    planned = asyncio.run(grown.begun(rows(3)))
-    asyncio.run(grown.fill(*planned))
+    planned = grown.filled(rows(3))
     asyncio.run(grown.finished(*planned))
     before = grown.contents()
 

@@ -1,8 +1,8 @@
 """A worker stores one shard while it reads the next one, and loses neither by what happens to the other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -141,6 +141,24 @@ async def committed(grown: GrownPlace, plan: CubePlan, tasks: Sequence[ShardTask
     return set(await find_committed(plan, tasks, stores=grown.context().of_plan(plan.claim)))
 
 
+def committed_of_two(watched: Watched, *, error: type[Exception] | None = None, **more: Any) -> set[int]:
+    """Fill a place of two shards, which may fail. Return which are committed."""
+
+    async def run() -> set[int]:
+        grown = watched.place()
+        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3))
+        with nullcontext() if error is None else pytest.raises(error):
+            await watched.work(grown, plan, tasks, **more)
+        return await committed(grown, plan, tasks)
+
+    return asyncio.run(run())
+
+
+async def later(_: int) -> None:
+    """Wait for a moment."""
+    await asyncio.sleep(0.05)
+
+
 def check_pixels(grown: GrownPlace, *numbers: int) -> None:
     """Assert that the cube has the pixels of these images."""
     wanted = np.stack([_IMAGES[f"s3://b/{n}"][0, 3:9, 2:10] for n in numbers])
@@ -227,14 +245,6 @@ def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
         check_pixels(grown, 0, 1, 2, 3)
 
 
-@asynccontextmanager
-async def two_shards(watched: Watched) -> AsyncIterator[tuple[GrownPlace, CubePlan, Sequence[ShardTask]]]:
-    """Plan a cube of two shards, the first of which is stored when the second one is read or has failed."""
-    grown = watched.place()
-    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3))
-    yield grown, plan, tasks
-
-
 def test_shard_is_stored_though_the_next_cannot_be_read() -> None:
     """It is paid for."""
     watched = Watched()
@@ -245,85 +255,48 @@ def test_shard_is_stored_though_the_next_cannot_be_read() -> None:
             gives_up.set()
             raise BusyError("no room")
 
-    async def later(_: int) -> None:
+    async def after_that(number: int) -> None:
         await gives_up.wait()
-        await asyncio.sleep(0.05)
+        await later(number)
 
-    watched.before_read, watched.before_put = no_room, later
+    watched.before_read, watched.before_put = no_room, after_that
 
-    async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            with pytest.raises(BusyError):
-                await watched.work(grown, plan, tasks)
-            assert await committed(grown, plan, tasks) == {0}
-
-    asyncio.run(run())
-
+    assert committed_of_two(watched, error=BusyError) == {0}
     assert watched.n_committed == [0]
 
 
 def test_shard_is_stored_though_there_is_no_time_for_the_next() -> None:
     """The first try ends then."""
-    watched = Watched()
-
-    async def later(_: int) -> None:
-        await asyncio.sleep(0.05)
-
-    watched.before_put = later
     times = ShardTimes(left_s=800, limit_s=1e-6, late_s=None)
 
-    async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            with pytest.raises(ShardLateError):
-                await watched.work(grown, plan, tasks, times=times)
-            assert await committed(grown, plan, tasks) == {0}
-
-    asyncio.run(run())
+    assert committed_of_two(Watched(before_put=later), error=ShardLateError, times=times) == {0}
 
 
 def test_shard_takes_until_it_is_stored() -> None:
     """So a worker begins no shard that it has no time to store."""
-    watched, noted = Watched(), list[float]()
+    noted: list[float] = []
 
     class Times(ShardTimes):
         def note(self, took_s: float) -> None:
             noted.append(took_s)
 
-    async def later(_: int) -> None:
-        await asyncio.sleep(0.05)
+    times = Times(left_s=800, limit_s=None, late_s=100)
 
-    watched.before_put = later
-
-    async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            await watched.work(grown, plan, tasks, times=Times(left_s=800, limit_s=None, late_s=100))
-
-    asyncio.run(run())
-
+    assert committed_of_two(Watched(before_put=later), times=times) == {0, 1}
     assert [0.05 <= each < _LONGEST_S for each in noted] == [True, True]
 
 
 def test_shard_is_stored_though_the_gather_was_cancelled_before_the_next() -> None:
     """Nothing of the next one is stored."""
-    watched = Watched()
     asked: list[int] = []
-
-    async def later(_: int) -> None:
-        await asyncio.sleep(0.05)
 
     async def cancelled() -> bool:
         asked.append(1)
         return len(asked) > 1
 
-    watched.before_put = later
+    watched = Watched(before_put=later)
 
-    async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            with pytest.raises(GatherCancelledError):
-                await watched.work(grown, plan, tasks, is_cancelled=cancelled)
-            assert await committed(grown, plan, tasks) == {0}
-
-    asyncio.run(run())
+    assert committed_of_two(watched, error=GatherCancelledError, is_cancelled=cancelled) == {0}
 
 
 def test_next_shard_is_not_read_on_where_the_place_belongs_to_another_gather() -> None:
@@ -345,14 +318,7 @@ def test_next_shard_is_not_read_on_where_the_place_belongs_to_another_gather() -
 
     watched.before_read, watched.before_put = slowly, gone
 
-    async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            with pytest.raises(ArrayExistsError):
-                await watched.work(grown, plan, tasks)
-            assert await committed(grown, plan, tasks) == set()
-
-    asyncio.run(run())
-
+    assert committed_of_two(watched, error=ArrayExistsError) == set()
     assert ended
 
 
@@ -392,13 +358,14 @@ def test_worker_that_is_ended_ends_both_shards() -> None:
     watched.before_read, watched.before_put = second, forever
 
     async def run() -> None:
-        async with two_shards(watched) as (grown, plan, tasks):
-            work = asyncio.create_task(watched.work(grown, plan, tasks))
-            await watched.events.wait_for("read 2")
-            work.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await work
-            assert asyncio.all_tasks() == {asyncio.current_task()}
+        grown = watched.place()
+        planned = await grown.planned_first(rows(0, 1, 2, 3))
+        work = asyncio.create_task(watched.work(grown, *planned))
+        await watched.events.wait_for("read 2")
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
 

@@ -337,21 +337,6 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
     assert not gather.is_complete()
 
 
-def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
-    """If the request allows that many, the cube is complete and their sources have the status lost."""
-    gather = Gather()
-    plan, tasks = gather.fill_from(1)
-
-    report = gather.finish(plan, tasks, max_lost_share=1 / len(tasks))
-
-    n_lost = tasks[0].n_rows
-    assert report.status_counts == {"lost": n_lost, "ok": 7 - n_lost}
-    assert (report.n_shards, report.n_lost_shards, report.n_failed) == (len(tasks), 1, n_lost)
-    assert "1 of" in report.warnings[-1]
-    assert report.causes[0].reason == "shard 0 was lost to a worker that failed"
-    assert gather.is_complete()
-
-
 def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
     """58 % of 50 shards are 29, despite the rounding of binary fractions."""
     names = [f"{index:02d}.tif" for index in range(50)]
@@ -836,12 +821,17 @@ def test_finish_gather_writes_scales_and_overhangs_of_rows_only_where_they_diffe
 
 
 def test_finish_gather_has_no_evidence_of_lost_shards() -> None:
-    """Neither pictures nor digests, though all else is there."""
+    """If the request allows that many: neither pictures nor digests, though all else is there."""
     gather = Gather()
     plan, tasks = gather.fill_from(1)
 
-    gather.finish(plan, tasks, max_lost_share=0.25)
+    report = gather.finish(plan, tasks, max_lost_share=1 / len(tasks))
 
+    assert report.status_counts == {"lost": 2, "ok": 5}
+    assert (report.n_shards, report.n_lost_shards, report.n_failed) == (len(tasks), 1, 2)
+    assert "1 of" in report.warnings[-1]
+    assert report.causes[0].reason == "shard 0 was lost to a worker that failed"
+    assert gather.is_complete()
     assert gather.quicklooks()[0] == [2, 3, 4, 5, 6]
     contents = gather.contents()
     assert RECEIPT_KEY in contents
