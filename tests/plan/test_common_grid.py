@@ -1,6 +1,5 @@
 """One grid for bands of different resolution: what a plan decides, inherits and refuses."""
 
-import asyncio
 from copy import replace
 from dataclasses import dataclass
 from typing import Any
@@ -9,17 +8,14 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import BudgetError, RequestError, SourceError
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.grid_step import GridStep
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.core.plan.common_grid import step_to
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cube_template import CubeTemplate
-from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_workload import check_task_fits
-from pixel_gather.core.request.request import parse_request
-from support.fakes import UTM, FakeImage, FakeReader, FakeTable, access_to, header_of
+from support.fakes import UTM, FakeImage, FakeReader, FakeTable, header_of
 from support.plans import planned
 
 FINE = np.zeros((1, 120, 120), "uint16")
@@ -228,17 +224,7 @@ def test_a_task_has_room_for_the_pixels_of_the_sources() -> None:
 
 def appended(template: CubeTemplate, reader: FakeReader, table: FakeTable, **request: Any) -> CubePlan:
     """Plan rows that are added to a cube."""
-    given = {"sources": "list.csv", "window": BOX, "output": {"append_to": "cube"}} | request
-    return asyncio.run(
-        plan_cube(
-            parse_request(given),
-            table=table,
-            sources=access_to(reader),
-            workers=WorkerPool(max_task_nbytes=2**26),
-            now=0.0,
-            template=template,
-        )
-    )
+    return plan_of(reader, table, template=template, output={"append_to": "cube"}, **request)
 
 
 def test_rows_that_are_added_get_the_cubes_grid() -> None:

@@ -86,10 +86,11 @@ def test_place_window_projects_from_the_requests_crs() -> None:
 
 
 def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
-    """A source without a CRS still has coordinates of its own."""
-    rule = WindowRule(point=(500_015, 4_599_985))
+    """Its own coordinates are not moved, even if it has no CRS, or the request names the same."""
+    moved, rule = FakeProjector(shift=1000.0), WindowRule(point=(500_015, 4_599_985))
 
-    assert place(rule, replace(HEADER, crs=None)) == window(1, 1, 1, 1)
+    assert locate_window(rule, replace(HEADER, crs=None), projector=moved) == window(1, 1, 1, 1)
+    assert locate_window(replace(rule, crs=HEADER.crs), HEADER, projector=moved) == window(1, 1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,10 @@ def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
                 "columns 0 to 2 and rows 0 to 3, of 16 x 16 pixels"
             ),
         ),
-        (WindowRule(pixels=(40, 0, 5, 5)), HEADER, Status.OUTSIDE, "columns 40 to 45"),
         (WindowRule(point=(0, 0)), HEADER, Status.OUTSIDE, "outside"),
         (WindowRule(point=(float("inf"), 0)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
+        (WindowRule(point=(0, float("inf"))), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
+        (WindowRule(point=(float("nan"), 0)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
         (WindowRule(bounds=(0, 0, float("inf"), 1)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
         (WindowRule(bounds=(0, 0, 1e300, 1)), HEADER, Status.OUTSIDE, "outside"),
         (
@@ -184,16 +186,6 @@ def test_place_like_reads_a_tile_of_another_grid_at_the_typical_size() -> None:
     found = like_typical(WindowRule(tile=TileIndex(column=2, row=3)), other, window(32, 48, 8, 2))
 
     assert found == window(32, 48, 8, 2)
-
-
-def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
-    """The same tile would be another area."""
-    other = replace(HEADER, tile_width=8, width=41)
-
-    with pytest.raises(SourceError, match="its tiles are 8 x 16") as caught:
-        like_typical(WindowRule(is_centre=True), other, window(16, 16, 16, 16))
-
-    assert caught.value.status is Status.UNLIKE
 
 
 def test_place_like_follows_a_point_to_another_grid() -> None:
@@ -318,20 +310,13 @@ def test_tiles_of_another_shape_are_unlike_for_tiles_alone() -> None:
     """A window in pixels does not depend on them. On the same grid, nothing does."""
     for change in ({"tile_width": 8}, {"tile_height": 8}):
         other = replace(HEADER, width=41, **change)  # type: ignore[arg-type] # numbers
-        for rule, is_tile in (
-            (WindowRule(tile=TileIndex(column=0, row=0)), True),
-            (WindowRule(pixels=(0, 0, 5, 5)), False),
-        ):
-            arguments: dict[str, Any] = {
-                "grid": Grid.of(HEADER),
-                "window": window(0, 0, 5, 5),
-                "projector": PROJECTOR,
-            }
-            if is_tile:
-                with pytest.raises(SourceError, match="on another grid"):
-                    locate_like(rule, other, **arguments)
-            else:
-                assert locate_like(rule, other, **arguments) == window(0, 0, 5, 5)
+        size = f"{other.tile_width} x {other.tile_height}"
+
+        assert like_typical(WindowRule(pixels=(0, 0, 5, 5)), other, window(0, 0, 5, 5)) == window(0, 0, 5, 5)
+        for rule in (WindowRule(is_centre=True), WindowRule(tile=TileIndex(column=0, row=0))):
+            with pytest.raises(SourceError, match=f"its tiles are {size}.* on another grid") as caught:
+                like_typical(rule, other, window(0, 0, 5, 5))
+            assert caught.value.status is Status.UNLIKE
 
 
 def test_box_of_a_source_without_a_crs_is_in_its_coordinates() -> None:
@@ -342,20 +327,3 @@ def test_box_of_a_source_without_a_crs_is_in_its_coordinates() -> None:
     assert place(box, plain) == window(1, 1, 2, 2)
     with pytest.raises(SourceError, match="no CRS to find EPSG:32631"):
         place(replace(box, crs="EPSG:32631"), plain)
-
-
-@pytest.mark.parametrize("point", [(float("nan"), 0.0), (0.0, float("inf"))])
-def test_point_that_exists_in_no_crs_is_outside(point: tuple[float, float]) -> None:
-    """One of its coordinates is enough."""
-    with pytest.raises(SourceError, match="do not exist in its CRS"):
-        place(WindowRule(point=point))
-
-
-def test_coordinates_in_the_sources_own_crs_are_not_moved() -> None:
-    """They are not moved either if the source has no CRS."""
-    moved = FakeProjector(shift=1000.0)
-    point = WindowRule(point=(500_015, 4_599_985), crs=HEADER.crs)
-
-    assert locate_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
-    plain = replace(HEADER, crs=None)
-    assert locate_window(replace(point, crs=None), plain, projector=moved) == window(1, 1, 1, 1)

@@ -1,6 +1,5 @@
 """Whether tiles can be kept as they are stored, and what a user is told of it."""
 
-import asyncio
 from copy import replace
 from typing import Any
 
@@ -8,15 +7,12 @@ import numpy as np
 import pytest
 
 from pixel_gather.core.errors import RequestError, SourceError
-from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.pass_through import check_passes, readers_of
-from pixel_gather.core.plan.plan import plan_cube
-from pixel_gather.core.request.request import parse_request
-from support.fakes import CODING, FakeImage, FakeReader, FakeTable, access_to, header_of, table_of
+from support.fakes import CODING, FakeImage, FakeReader, FakeTable, header_of, table_of
 from support.plans import planned, red_and_nir
 
 A = np.zeros((1, 50, 40), "uint16")
@@ -203,16 +199,7 @@ def test_a_plan_refuses_bands_whose_tiles_have_different_sizes() -> None:
 )
 def test_a_cube_by_reference_says_so(predictor: int, needed: str) -> None:
     """It needs Icechunk, and its digests are of versions."""
-    plan = asyncio.run(
-        plan_cube(
-            parse_request({"sources": "l.csv", "window": "centre", "output": {"codec": "source"}}),
-            table=table_of("a"),
-            sources=access_to(FakeReader({"a": image(predictor=predictor)})),
-            workers=WorkerPool(max_task_nbytes=2**26),
-            now=0.0,
-            by_reference=True,
-        )
-    )
+    plan = keeping(image(predictor=predictor), by_reference=True)
 
     assert plan.warnings[0].startswith("the cube refers to the sources' tiles (deflate")
     assert needed in plan.warnings[0]

@@ -1,6 +1,5 @@
 """What it takes to try rows of a cube again, and what such a plan keeps of the cube."""
 
-import asyncio
 from copy import replace
 from typing import Any
 
@@ -12,12 +11,11 @@ from pixel_gather.core.estimate.workload import FarBucket, WorkerPool
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cube_template import CubeTemplate
-from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import Again, plan_again
 from pixel_gather.core.plan.reduced_table import ReducedTable
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.request.request import parse_request
-from support.fakes import FakeReader, FakeTable, access_to, table_of
+from support.fakes import FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.zeros((2, 50, 40), "uint16")
@@ -83,16 +81,13 @@ def test_rows_that_are_tried_again_beside_new_ones_cost_both() -> None:
     template = template_of()
 
     def appended(n_pixels: int) -> CubePlan:
-        return asyncio.run(
-            plan_cube(
-                parse_request({"sources": "l.csv", "window": WINDOW, "limits": {"pixels": n_pixels}}),
-                table=table_of(*HREFS[:4]),
-                sources=access_to(FakeReader(dict.fromkeys(HREFS, A))),
-                workers=WorkerPool(max_task_nbytes=2**26),
-                now=0.0,
-                template=template,
-                append=replace(FOUR, n_beside=2),
-            )
+        return planned(
+            FakeReader(dict.fromkeys(HREFS, A)),
+            table_of(*HREFS[:4]),
+            template=template,
+            append=replace(FOUR, n_beside=2),
+            window=WINDOW,
+            limits={"pixels": n_pixels},
         )
 
     estimate = appended((4 + 4) * 8 * 12 * 2).estimate

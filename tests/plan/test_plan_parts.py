@@ -1,7 +1,6 @@
 """The plan decides whether long ranges are fetched in parts, by the machine and by the concurrent sources."""
 
-import asyncio
-from copy import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,33 +9,19 @@ from msgspec import to_builtins
 
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.plan import plan_cube
-from pixel_gather.core.request.request import parse_request
-from support.fakes import FakeImage, FakeReader, access_to, table_of
+from support.fakes import FakeImage, FakeReader, table_of
+from support.plans import MIB, planned
 
-MIB = 2**20
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 WHOLE = {"pixels": [0, 0, 40, 50]}
 
 
-def planned_over(n: int, *, nbytes: int, workers: WorkerPool | None = None) -> CubePlan:
+def planned_over(n: int, *, nbytes: int, **workers: Any) -> CubePlan:
     """Plan to read this many whole files of one size."""
     hrefs = [f"s3://b/{index}" for index in range(n)]
-    reader = FakeReader(
-        {
-            href: FakeImage(pixels=A, header={"nbytes": nbytes, "tile_height": 50, "tile_width": 40})
-            for href in hrefs
-        }
-    )
-    return asyncio.run(
-        plan_cube(
-            parse_request({"sources": "list.csv", "window": WHOLE}),
-            table=table_of(*hrefs),
-            sources=access_to(reader),
-            workers=replace(workers or WorkerPool(), max_task_nbytes=64 * MIB),
-            now=1_700_000_000.0,
-        )
-    )
+    image = FakeImage(pixels=A, header={"nbytes": nbytes, "tile_height": 50, "tile_width": 40})
+    reader = FakeReader(dict.fromkeys(hrefs, image))
+    return planned(reader, table_of(*hrefs), workers=WorkerPool(**workers), window=WHOLE)
 
 
 def parts_in_estimate(plan: CubePlan) -> str:
@@ -56,25 +41,13 @@ def test_one_large_source_in_process_is_fetched_in_parts() -> None:
 
 @pytest.mark.parametrize(("n", "nbytes"), [(64, 64 * MIB), (1, 400_000), (64, 400_000)])
 def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> None:
-    """Many sources, or small ones, are fetched in single ranges."""
+    """So does a worker on Lambda: one connection uses its whole network. Sources in flight count, not all."""
     plan = planned_over(n, nbytes=nbytes)
 
     assert plan.part_nbytes is None
     assert parts_in_estimate(plan) == "single"
-
-
-def test_a_worker_on_lambda_stays_with_single_ranges() -> None:
-    """One connection uses the whole network of a worker."""
-    plan = planned_over(1, nbytes=64 * MIB, workers=WorkerPool(is_deployed=True))
-
-    assert plan.part_nbytes is None
-
-
-def test_fewer_sources_in_flight_leave_more_for_each() -> None:
-    """The number of concurrent sources counts, not the length of the list."""
-    plan = planned_over(64, nbytes=64 * MIB, workers=WorkerPool(in_flight=2))
-
-    assert plan.part_nbytes is not None
+    assert planned_over(1, nbytes=64 * MIB, is_deployed=True).part_nbytes is None
+    assert planned_over(64, nbytes=64 * MIB, in_flight=2).part_nbytes is not None
 
 
 def test_plans_of_earlier_versions_have_single_ranges() -> None:
