@@ -1,6 +1,5 @@
 """The options of commands that make a table of features and images."""
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.wide_table import write_wide
 from pixel_gather_cli.deployment.remote import place_options, target_of_options
 from pixel_gather_cli.deployment.tables import table_on_aws
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import check_folders, in_home, settings_of
 from pixel_gather_cli.table_text import made_text, plan_text
@@ -131,7 +131,7 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
     append_to, settings = in_home(append_to), settings_of(options)
     if is_dry_run:
         found = run(plan_table(kind, request, append_to=append_to, settings=settings)).to_json()
-        click.echo(json.dumps(found, indent=2) if as_json else plan_text(found), nl=as_json)
+        print_result(found, plan_text, as_json=as_json)
         return 0
     if (to is None) == (append_to is None):
         raise RequestError(
@@ -150,5 +150,5 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         write_table_page(made.path, html)
     for note in made.notes:
         click.echo(f"warning: {note}", err=True)
-    click.echo(json.dumps(made.to_json(), indent=2) if as_json else made_text(made), nl=as_json)
+    print_result(made.to_json(), made_text(made), as_json=as_json)
     return 1 if made.n_failed else 0

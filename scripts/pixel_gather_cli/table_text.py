@@ -16,7 +16,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         f"{plan['lines']:,} lines from {counted(plan['tiles'], 'tile')}: {plan['requests']:,} requests, "
         f"{size(plan['bytes'])}\n"
         f"about {plan['seconds']:,.1f} s and ${plan['usd']:.6f} in {by}\n"
-        f"From the headers of {counted(plan['sampled'], 'image')}.\n"
+        f"From the headers of {counted(plan['sampled'], 'image')}."
     )
 
 
@@ -30,5 +30,5 @@ def made_text(made: MadeTable) -> str:
         f"{made.path}: {counted(made.n_lines, 'line')} of {counted(made.n_features, 'feature')} on "
         f"{counted(made.n_images, 'image')}{failed}{far}\n"
         f"{statuses}\n"
-        f"{read}{counted(made.n_requests, 'request')}, {size(made.nbytes)}, {made.seconds:.2f} s\n"
+        f"{read}{counted(made.n_requests, 'request')}, {size(made.nbytes)}, {made.seconds:.2f} s"
     )

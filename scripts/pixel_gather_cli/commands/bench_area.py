@@ -1,6 +1,5 @@
 """``pixel-gather bench area``: how fast the links of a box are answered, and folders are listed."""
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from pixel_gather_bench.area import (
     serving,
     slow_store,
 )
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
 _MOST: Final = {"--clients": 2_000, "--pool": 1_000}
@@ -69,7 +69,7 @@ class _Numbers(click.ParamType[Any]):
 )
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2017.")
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def bench_area_command(**options: Any) -> int:
     """Measure how fast the links of a box are answered, by many clients at one time.
 
@@ -86,9 +86,7 @@ def bench_area_command(**options: Any) -> int:
     if not run(find_links(catalog, area)):
         raise RequestError("the catalog has no link in this box, so nothing is measured", field="bbox")
     found = _measure_all(catalog, area, options)
-    click.echo(
-        json.dumps(found, indent=2) if options["as_json"] else _text(found, is_beside=options["reference"])
-    )
+    print_result(found, _text(found, is_beside=options["reference"]), as_json=options["as_json"])
     return 1 if any(each["n_errors"] for each in found["clients"]) else 0
 
 

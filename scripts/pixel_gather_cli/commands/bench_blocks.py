@@ -1,6 +1,5 @@
 """``pixel-gather bench blocks``: which block size, codec, concurrency and number of processes suit a cube."""
 
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from pixel_gather_bench.blocks.sweep import CODECS, SWEEPS, BlockSetting, Sweep
 from pixel_gather_bench.experiment import new_folder, removed_if_empty
 from pixel_gather_cli.commands.bench_suite_options import OUTPUT_OPTIONS, TO_OPTION, times_option
 from pixel_gather_cli.exit_codes import INTERRUPTED
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 from pixel_gather_cli.signals import ends_when_terminated
 from pixel_gather_cli.with_options import with_options
@@ -145,7 +145,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
                 err=True,
             )
             return INTERRUPTED
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    print_result(report, report.to_text(), as_json=as_json)
     click.echo(f"results in {folder}", err=True)
     return 0
 

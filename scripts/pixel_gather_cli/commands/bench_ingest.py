@@ -1,6 +1,5 @@
 """``pixel-gather bench ingest``: which way of reading suits a large object, or many windows."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pixel_gather_bench.ingest.job import WayTrial
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import read_hrefs
 from pixel_gather_cli.commands.bench_suite_options import OUTPUT_OPTIONS, TO_OPTION, times_option
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.with_options import with_options
 
@@ -91,7 +91,7 @@ def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     if made is not None:
         _make(request, made)
     outcome = bench_ingest(request, Path(to), on_trial=_show_progress(request, quiet=quiet))
-    click.echo(json.dumps(outcome.values, indent=2) if as_json else outcome.text)
+    print_result(outcome.values, outcome.text, as_json=as_json)
     click.echo(f"results in {outcome.folder}", err=True)
 
 

@@ -1,6 +1,5 @@
 """``pixel-gather bench LIST``: one tile of every file, by every engine, many at a time; then the report."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from pixel_gather_cli.commands.bench_suite_options import (
 )
 from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
 from pixel_gather_cli.exit_codes import INTERRUPTED
+from pixel_gather_cli.json_output import print_json
 from pixel_gather_cli.request_options import store_options
 from pixel_gather_cli.with_options import with_options
 
@@ -94,8 +94,7 @@ def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as
     for line in (*failure_lines(records, read_list(folder)), *crashes):
         click.echo(line, err=True)
     if as_json:
-        found = suite_to_json(records, best_by, folder=str(folder), crashes=crashes)
-        click.echo(json.dumps(found, indent=2))
+        print_json(suite_to_json(records, best_by, folder=str(folder), crashes=crashes))
     elif records:
         click.echo(table_text(records, best_by))
     warning = warning_of(group_by_digest(records))

@@ -12,6 +12,7 @@ from pixel_gather_bench.experiment import about_machine, new_folder
 from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concurrencies
 from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs
+from pixel_gather_cli.json_output import json_option
 from pixel_gather_cli.request_options import Tile, stores_of
 from pixel_gather_cli.with_options import Option, with_options
 
@@ -56,7 +57,7 @@ TO_OPTION = click.option(
     "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
 )
 OUTPUT_OPTIONS = (
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    json_option,
     click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 

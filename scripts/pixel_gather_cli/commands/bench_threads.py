@@ -1,6 +1,5 @@
 """``pixel-gather bench threads``: how many sources are best read at one time, by back end."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from pixel_gather_cli.commands.bench_suite_options import (
     times_option,
 )
 from pixel_gather_cli.commands.bench_suite_text import failure_lines
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.with_options import with_options
 
@@ -79,7 +79,7 @@ def bench_threads_command(
     failures = [line for at, its in records.items() for line in failure_lines(its, hrefs_at[at])]
     for line in (*failures, *crashes):
         click.echo(line, err=True)
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    print_result(report.to_json(), report.to_text(), as_json=as_json)
     click.echo(f"results in {folder}", err=True)
     return 1 if crashes or failures else 0
 

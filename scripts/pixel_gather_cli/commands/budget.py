@@ -1,6 +1,5 @@
 """``pixel-gather budget``: the kill switch of a deployment."""
 
-import json
 import time
 
 import click
@@ -9,6 +8,7 @@ from pixel_gather.io.aws.executions import Executions
 from pixel_gather.io.aws.halt import Switch
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.remote import deployer_options
+from pixel_gather_cli.json_output import json_option, print_json
 
 _LONGEST_S = 900.0
 _GOES_ON = "gathers and tables begin as they are asked for"
@@ -18,7 +18,7 @@ _GOES_ON = "gathers and tables begin as they are asked for"
 @deployer_options
 @click.option("--halt", is_flag=True, help="Let nothing begin, and let what runs have one worker.")
 @click.option("--resume", is_flag=True, help="Let all begin again, and give what runs its workers back.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def budget_command(*, stack: str, halt: bool, resume: bool, as_json: bool, **account: str | None) -> None:
     """Show whether a deployment has spent its budget of the month, halt it, or let it go on.
 
@@ -40,7 +40,7 @@ def budget_command(*, stack: str, halt: bool, resume: bool, as_json: bool, **acc
         changed = switch.resume()
     why = switch.gathers.why_halted()
     if as_json:
-        click.echo(json.dumps({"stack": stack, "halted": why, "changed": changed}, indent=2))
+        print_json({"stack": stack, "halted": why, "changed": changed})
         return
     click.echo(f"{stack}: {why or _GOES_ON}")
     for each in changed:

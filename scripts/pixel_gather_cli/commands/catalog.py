@@ -1,16 +1,15 @@
 """``pixel-gather catalog``: make scenes searchable."""
 
-import json
 import sys
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.catalog.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, name_options, settings_of, settings_options
 from pixel_gather_cli.search_options import search_given, search_options
@@ -46,7 +45,7 @@ _OF_HEADERS = ("glob", "regex", "time", "band", "collection_name")
 )
 @search_options
 @settings_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def catalog_command(
     *,
     to: str,
@@ -93,7 +92,7 @@ def catalog_command(
         click.echo(f"warning: {note}", err=True)
     for href, reason in made.left_out:
         click.echo(f"{shown_href(href)}: {reason}", err=True)
-    click.echo(json.dumps(to_builtins(made), indent=2) if as_json else _as_text(made, is_removal=remove))
+    print_result(made, _as_text(made, is_removal=remove), as_json=as_json)
     return 1 if made.n_left_out else 0
 
 

@@ -10,7 +10,6 @@ import click
 import msgspec
 import numpy as np
 import zarr
-from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Column, Table
 from zarr.storage import ObjectStore
@@ -33,6 +32,7 @@ from pixel_gather_cli.deployment.findings import (
 )
 from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
+from pixel_gather_cli.json_output import json_option, print_json
 
 _EMULATED = (
     "These are figures of the emulator on this machine, and not of AWS. They show that the check runs."
@@ -52,7 +52,7 @@ _EMULATED = (
     metavar="FILE",
     help="Write the measured figures into this file of settings: cdk.context.json.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def check_command(*, stack: str, failures: bool, save: Path | None, as_json: bool, **access: Any) -> int:
     """Gather 20 small files in a deployment, and compare what is seen with what is assumed.
 
@@ -85,9 +85,9 @@ def check_command(*, stack: str, failures: bool, save: Path | None, as_json: boo
             "stack": stack,
             "is_emulated": there.is_emulated,
             "measured": measured.values,
-            "findings": [to_builtins(each) for each in findings],
+            "findings": findings,
         }
-        click.echo(json.dumps(shown, indent=2))
+        print_json(shown)
     else:
         _print(findings, is_emulated=there.is_emulated)
     return 1 if any(each.is_wrong for each in findings) else 0

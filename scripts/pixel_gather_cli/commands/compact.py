@@ -1,21 +1,20 @@
 """``pixel-gather compact``: the space of shards that appends have continued, and of old tables."""
 
-import json
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.versions.compact_table import compact_table
 from pixel_gather.features.versions.versions import compact
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
 @click.command("compact")
 @click.argument("cube")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @store_options
 @with_progress("compacting")
 def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
@@ -36,13 +35,8 @@ def compact_command(*, cube: str, as_json: bool, **options: Any) -> None:
         removed = (
             f"{counted(table.n_removed, 'old version')} removed; the table is at version {table.version}"
         )
-        click.echo(json.dumps(to_builtins(table), indent=2) if as_json else removed)
+        print_result(table, removed, as_json=as_json)
         return
     done = compact(cube, stores=stores)
-    if as_json:
-        click.echo(json.dumps(to_builtins(done), indent=2))
-        return
-    shards = counted(done.n_shards, "shard")
-    click.echo(
-        f"{shards} written again, {done.freed_nbytes:,} bytes freed; the cube is at version {done.version}"
-    )
+    shards = f"{counted(done.n_shards, 'shard')} written again, {done.freed_nbytes:,} bytes freed"
+    print_result(done, f"{shards}; the cube is at version {done.version}", as_json=as_json)

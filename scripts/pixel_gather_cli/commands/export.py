@@ -1,6 +1,5 @@
 """``pixel-gather export``: a cube in another format."""
 
-import json
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.chips.chip_dataset import open_chips
 from pixel_gather.features.export.export import PICTURES, export
 from pixel_gather.features.export.picture_style import FRAMES_PER_SECOND, PictureStyle
+from pixel_gather_cli.json_output import json_option, print_json
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
@@ -44,7 +44,7 @@ _SHEET: Final = ".png"
     help=f"Pictures per second of an animation.  [default: {FRAMES_PER_SECOND}]",
 )
 @click.option("--dark", is_flag=True, help="Captions of pictures are light on a dark ground.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @store_options
 @with_progress("exporting")
 def export_command(
@@ -96,7 +96,7 @@ def export_command(
             stores=stores_of(options),
         )
     if as_json:
-        click.echo(json.dumps({"files": [str(file) for file in files]}, indent=2))
+        print_json({"files": [str(file) for file in files]})
     else:
         click.echo("\n".join(map(str, files)))
         what = "Zarr group" if files and files[0].is_dir() else "file"

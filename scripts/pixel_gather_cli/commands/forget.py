@@ -1,6 +1,5 @@
 """``pixel-gather forget``: remove former versions of a cube."""
 
-import json
 import sys
 from typing import Any
 
@@ -8,6 +7,7 @@ import click
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.versions.versions import ListedVersions, forget, list_versions
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
@@ -31,10 +31,8 @@ def forget_command(*, cube: str, before: str, yes: bool, as_json: bool, **option
         click.echo("nothing was removed", err=True)
         return 1
     removed = forget(cube, before, stores=stores)
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in removed], indent=2))
-    else:
-        click.echo(f"{counted(len(removed), 'version')} removed")
+    said = f"{counted(len(removed), 'version')} removed"
+    print_result([each.to_json() for each in removed], said, as_json=as_json)
     return 0
 
 

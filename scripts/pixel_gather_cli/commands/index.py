@@ -1,6 +1,5 @@
 """``pixel-gather index``: a header index of a list."""
 
-import json
 from typing import Any
 
 import click
@@ -9,6 +8,7 @@ from msgspec import to_builtins
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.index.index import Indexed, index
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 from pixel_gather_cli.with_options import other_commands_option
@@ -20,7 +20,7 @@ from pixel_gather_cli.with_options import other_commands_option
 @click.option("--to", required=True, metavar="FILE", help="Parquet file to write, local or on S3.")
 @click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Index this overview's tiles.")
 @settings_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def index_command(
     *, list_file: str, to: str, overview: int | None, as_json: bool, quiet: bool, **options: Any
@@ -40,7 +40,7 @@ def index_command(
     for href, reason in indexed.failed:
         click.echo(f"{shown_href(href)}: {reason}", err=True)
     told = to_builtins(indexed) | {"n_failed": indexed.n_failed}
-    click.echo(json.dumps(told, indent=2) if as_json else _as_text(indexed))
+    print_result(told, _as_text(indexed), as_json=as_json)
     return 1 if indexed.n_failed else 0
 
 

@@ -1,14 +1,13 @@
 """``pixel-gather join``: many cubes as one array."""
 
-import json
 from typing import Any, Final
 
 import click
-from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.features.join.join import Joined, JoinMode, join
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
@@ -26,7 +25,7 @@ _MODES: Final[tuple[JoinMode, ...]] = ("add", "replace", "copy")
 )
 @click.option("--keep", metavar="NAME[,NAME]", help="More coordinates of the rows to keep in the array.")
 @click.option("--list-shards", is_flag=True, help="Take the shards as they are now: for copied cubes.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @store_options
 @with_progress("joining")
 def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **options: Any) -> None:
@@ -51,7 +50,7 @@ def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **o
         stores=stores_of(options),
         **options,
     )
-    click.echo(json.dumps(to_builtins(joined), indent=2) if as_json else _text(joined))
+    print_result(joined, _text, as_json=as_json)
 
 
 def _text(joined: Joined) -> str:

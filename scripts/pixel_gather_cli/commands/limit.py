@@ -1,6 +1,5 @@
 """``pixel-gather limit``: changes the number of workers of a running gather or table."""
 
-import json
 from typing import Any, Final
 
 import click
@@ -8,6 +7,7 @@ import click
 from pixel_gather.core.model.plurals import counted
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import kind_of
+from pixel_gather_cli.json_output import json_option, print_result
 
 _UNTIL: Final = {"gather": "from now on", "table": "until its round ends"}
 
@@ -18,7 +18,7 @@ _UNTIL: Final = {"gather": "from now on", "table": "until its round ends"}
     "--workers", type=click.IntRange(1, 10_000), required=True, metavar="N", help="Most workers from now on."
 )
 @remote_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> None:
     """Let a running gather or table have fewer workers, or more, from now on.
 
@@ -34,8 +34,5 @@ def limit_command(*, id_: str, workers: int, as_json: bool, **options: Any) -> N
     pixel-gather limit 3f9c2ab417d0e865 --workers 5
     """
     line = open_deployment(Target.taken_from(options)).limit(id_, workers)
-    click.echo(
-        json.dumps(line, indent=2)
-        if as_json
-        else f"{id_} has at most {counted(workers, 'worker')} {_UNTIL[kind_of(line)]}"
-    )
+    most = f"{id_} has at most {counted(workers, 'worker')}"
+    print_result(line, lambda line: f"{most} {_UNTIL[kind_of(line)]}", as_json=as_json)

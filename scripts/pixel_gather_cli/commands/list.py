@@ -1,6 +1,5 @@
 """``pixel-gather list``: the gathers or tables of a deployment."""
 
-import json
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ import click
 from pixel_gather_cli.deployment.deployment import Kind, RemoteDeployment
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import list_text
+from pixel_gather_cli.json_output import json_option, print_json
 
 _LARGEST_PAGE = 100
 
@@ -28,7 +28,7 @@ _LARGEST_PAGE = 100
 )
 @click.option("--tables", "of_tables", is_flag=True, help="Tables and large rankings instead of gathers.")
 @remote_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def list_command(*, state: str | None, limit: int, of_tables: bool, as_json: bool, **options: Any) -> None:
     """List the gathers on AWS, latest first, or the tables. Each is listed for 90 days after its end.
 
@@ -38,7 +38,7 @@ def list_command(*, state: str | None, limit: int, of_tables: bool, as_json: boo
     kind: Kind = "table" if of_tables else "gather"
     found = _find_gathers(open_deployment(Target.taken_from(options)), limit=limit, state=state, kind=kind)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        print_json(found)
     elif found[f"{kind}s"]:
         click.echo(list_text(found[f"{kind}s"], kind=kind))
     else:

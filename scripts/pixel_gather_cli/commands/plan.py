@@ -1,6 +1,5 @@
 """``pixel-gather plan``: the dry run."""
 
-import json
 import math
 import shutil
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from pixel_gather.core.results.run_table import shorten_in_middle
 from pixel_gather.features.gather.gather import make_plan
 from pixel_gather.in_process.places import check_place, show_place
 from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 from pixel_gather_cli.with_options import other_commands_option
@@ -34,7 +34,7 @@ _WIDTH_OF_FILES: Final = 1000
 @request_options
 @other_commands_option("--to", "plan writes nothing: leave --to out here, and give it to run")
 @settings_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option(
     "--measured",
     type=click.File("rb"),
@@ -60,15 +60,11 @@ def plan_command(*, as_json: bool, verbose: bool, measured: BinaryIO | None, **o
     except NothingToAppendError as error:
         place = show_place(check_place(request.output.append_to or ""))
         said = nothing_appended(place, has_chips=error.has_chips)
-        click.echo(
-            json.dumps({"cube": place, "appended": 0}, indent=2) if as_json else f"{'cube':<14} {said}"
-        )
+        print_result({"cube": place, "appended": 0}, f"{'cube':<14} {said}", as_json=as_json)
         return
     width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
-    if as_json:
-        click.echo(json.dumps(plan.to_json(), indent=2))
-    else:
-        click.echo(plan_to_text(plan, width=width) if verbose else plan_in_short(plan))
+    text = plan_to_text(plan, width=width) if verbose else plan_in_short(plan)
+    print_result(plan.to_json(), text, as_json=as_json)
 
 
 class _Settings(Struct):

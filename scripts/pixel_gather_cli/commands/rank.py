@@ -23,6 +23,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api, place_options, target_of_options
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
@@ -153,7 +154,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
     asked = RankingBody.of(body)
     if is_dry_run:
         plan = run(plan_ranking(asked.sources, asked.request, settings=settings_of(options))).to_json()
-        click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])
+        print_result(plan, plan_text(plan).rstrip("\n"), as_json=out["as_json"])
         return 0
     # Rank here or on AWS. Only what is ranked here has pictures.
     with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:

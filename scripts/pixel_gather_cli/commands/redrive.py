@@ -1,6 +1,5 @@
 """``pixel-gather redrive``: runs the missing parts of a gather or table."""
 
-import json
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ import click
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import acted_text
 from pixel_gather_cli.deployment.watching import watch, watch_options
+from pixel_gather_cli.json_output import json_option, print_result
 
 
 @click.command("redrive")
@@ -15,7 +15,7 @@ from pixel_gather_cli.deployment.watching import watch, watch_options
 @click.option("--watch", "is_watched", is_flag=True, help="Wait for the end and show progress.")
 @watch_options
 @remote_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def redrive_command(
     *, id_: str, is_watched: bool, every_s: float, quiet: bool, as_json: bool, **options: Any
 ) -> int:
@@ -31,16 +31,15 @@ def redrive_command(
     line = deployment.redrive(id_)
     if is_watched:
         return watch(
-            *(deployment, id_),
+            deployment,
+            id_,
             every_s=every_s,
             quiet=quiet,
             as_json=as_json,
             is_new=True,
             former_end=former_end,
         )
-    if as_json:
-        click.echo(json.dumps(line, indent=2))
-        return 0
-    click.echo(acted_text(line))
-    click.echo(f"runs the missing parts; to watch it: pixel-gather watch {id_}", err=True)
+    print_result(line, acted_text, as_json=as_json)
+    if not as_json:
+        click.echo(f"runs the missing parts; to watch it: pixel-gather watch {id_}", err=True)
     return 0

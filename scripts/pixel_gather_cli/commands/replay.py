@@ -1,7 +1,6 @@
 """``pixel-gather replay``: what has changed in a cube's sources since they were gathered."""
 
 import csv
-import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.find_drift import COLUMNS, Drift, Replayed, SourceDrift
 from pixel_gather.features.replay.replay import replay
+from pixel_gather_cli.json_output import json_option, print_json
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import check_folders, in_home, settings_of, settings_options
 
@@ -24,7 +24,7 @@ _MOST_LINES = 20
 @click.option("--to", metavar="NEW", help="Gather into a new cube here, and compare both.")
 @click.option("--headers-only", is_flag=True, help="Compare only the versions (ETags) of the files.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV of every source instead of a summary.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option("--parquet", metavar="FILE", help="Write a line for every source here as well.")
 @settings_options
 @with_progress("replaying")
@@ -71,7 +71,7 @@ def replay_command(
 
         write_drifts(sources, Path(in_home(parquet)), about=found.to_json() | {"drifted": len(found.drifted)})
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     elif as_csv:
         for remark in found.remarks:
             click.echo(remark, err=True)

@@ -8,6 +8,7 @@ import click
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.gather.retry_failed import retry_failed
 from pixel_gather_cli.commands.run import gathered_to_json
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import settings_of, settings_options
 
@@ -15,7 +16,7 @@ from pixel_gather_cli.request_options import settings_of, settings_options
 @click.command("retry")
 @click.argument("cube")
 @settings_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def retry_command(*, cube: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Read the failed sources of a cube again, and put their pixels in their rows.
@@ -33,11 +34,8 @@ def retry_command(*, cube: str, as_json: bool, quiet: bool, **options: Any) -> i
         none = json.dumps({"cube": cube, "retried": 0, "recovered": 0})
         click.echo(none if as_json else f"{cube}: no source has failed that could be read again")
         return 0
-    if as_json:
-        click.echo(json.dumps(gathered_to_json(gathered), indent=2))
-    else:
-        of = f"of {counted(gathered.n_retried, 'failed source')}"
-        n_left = gathered.report.n_failed
-        left = f"{n_left:,} {'is' if n_left == 1 else 'are'} left"
-        click.echo(f"{gathered.n_recovered:,} {of} could be read now; {left}")
-    return 1 if gathered.report.n_failed else 0
+    tried, n_left = counted(gathered.n_retried, "failed source"), gathered.report.n_failed
+    left = f"{n_left:,} {'is' if n_left == 1 else 'are'} left"
+    said = f"{gathered.n_recovered:,} of {tried} could be read now; {left}"
+    print_result(gathered_to_json(gathered), said, as_json=as_json)
+    return 1 if n_left else 0

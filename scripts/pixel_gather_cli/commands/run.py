@@ -1,6 +1,5 @@
 """``pixel-gather run``: the whole gather in this process."""
 
-import json
 import time
 from contextlib import ExitStack
 from shlex import quote
@@ -17,6 +16,7 @@ from pixel_gather.features.gather.gather import gather
 from pixel_gather.features.gather.gathered import Gathered, what_was_added
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.details import WARNING, details_option, in_few_lines, nothing_appended
+from pixel_gather_cli.json_output import json_option, print_json
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
@@ -29,7 +29,7 @@ _MOST_CAUSES: Final = 12
 @settings_options
 @click.option("--to", metavar="PLACE", help="Folder or s3://bucket/prefix of a new cube.")
 @open_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @details_option
 @click.pass_obj  # when the command began: its libraries took time as well
@@ -71,7 +71,7 @@ def run_command(
 
         gathered = gather(request, to=to, settings=settings, on_progress=show, on_complete=say)
     if as_json:
-        click.echo(json.dumps(gathered_to_json(gathered), indent=2))
+        print_json(gathered_to_json(gathered))
     else:
         if gathered.page is not None:
             click.echo(_line("report", gathered.page))

@@ -1,15 +1,14 @@
 """``pixel-gather schedule add``: a cube or a table that keeps itself up to date."""
 
-import json
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.schedule import OVERLAP_DAYS, TABLES, Schedule
 from pixel_gather_cli.deployment.remote import stack_options
 from pixel_gather_cli.deployment.schedules import DeployedSchedules
+from pixel_gather_cli.json_output import print_json
 from pixel_gather_cli.request_options import read_request_file, request_of, request_options
 
 
@@ -51,7 +50,7 @@ def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: b
     schedule = Schedule(name=name, every=every, request=request, overlap_days=overlap_days)
     schedules.add(schedule)
     if as_json:
-        click.echo(json.dumps(to_builtins(schedule), indent=2))
+        print_json(schedule)
     click.echo(f"added {name}: {every}", err=True)
 
 

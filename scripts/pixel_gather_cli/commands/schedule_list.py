@@ -1,14 +1,13 @@
 """``pixel-gather schedule list``: the schedules of a deployment."""
 
-import json
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from pixel_gather.core.text_table import in_columns
 from pixel_gather_cli.deployment.remote import stack_options
 from pixel_gather_cli.deployment.schedules import DeployedSchedules, ScheduleLine
+from pixel_gather_cli.json_output import print_json
 
 _HEAD = ("schedule", "every", "cube", "overlap", "from")
 
@@ -24,7 +23,7 @@ def schedule_list_command(*, as_json: bool, **options: Any) -> None:
     """
     found = DeployedSchedules.taken_from(options).list_()
     if as_json:
-        click.echo(json.dumps({"schedules": [to_builtins(each) for each in found]}, indent=2))
+        print_json({"schedules": found})
     elif found:
         click.echo("\n".join(in_columns([_HEAD, *map(_row, found)])))
     else:

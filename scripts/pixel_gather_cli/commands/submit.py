@@ -1,6 +1,5 @@
 """``pixel-gather submit``: a gather on AWS."""
 
-import json
 from typing import Any
 
 import click
@@ -8,8 +7,9 @@ import click
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather_cli.deployment.list_upload import check_no_rows, with_list_uploaded
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
-from pixel_gather_cli.deployment.status_text import state_text
+from pixel_gather_cli.deployment.status_text import acted_text
 from pixel_gather_cli.deployment.watching import watch, watch_options
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.request_options import request_of, request_options
 
 
@@ -27,7 +27,7 @@ from pixel_gather_cli.request_options import request_of, request_options
 @click.option("--watch", "is_watched", is_flag=True, help="Wait for the end and show progress.")
 @watch_options
 @remote_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def submit_command(
     *,
     name: str | None,
@@ -71,12 +71,10 @@ def submit_command(
             as_json=as_json,
             is_new=answer["is_new"],
         )
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-        return 0
-    click.echo(f"{'gather':<13} {answer['id']}\n{'state':<13} {state_text(answer)}")
-    next_ = "status" if answer["state"] == "succeeded" else "watch"
-    click.echo(f"{_said_of(answer)}: pixel-gather {next_} {answer['id']}", err=True)
+    print_result(answer, acted_text, as_json=as_json)
+    if not as_json:
+        next_ = "status" if answer["state"] == "succeeded" else "watch"
+        click.echo(f"{_said_of(answer)}: pixel-gather {next_} {answer['id']}", err=True)
     return 0
 
 

@@ -1,6 +1,5 @@
 """``pixel-gather verify``: compare a cube or a table with its receipt."""
 
-import json
 from typing import Any
 
 import click
@@ -10,13 +9,14 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.features.verify.check_cube import Verified
 from pixel_gather.features.verify.check_table import VerifiedTable
 from pixel_gather.features.verify.verify import find_table, verify, verify_table
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
 
 @click.command("verify")
 @click.argument("cube")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @store_options
 @with_progress("verifying")
 def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
@@ -42,7 +42,7 @@ def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
     else:
         found = verify(cube, stores=stores)
         text = _text(found)
-    click.echo(json.dumps(to_builtins(found) | {"is_same": found.is_same}, indent=2) if as_json else text)
+    print_result(to_builtins(found) | {"is_same": found.is_same}, text, as_json=as_json)
     return 0 if found.is_same else 1
 
 

@@ -12,6 +12,7 @@ from pixel_gather.features.join.icechunk_repository import JoinedVersion
 from pixel_gather.features.join.join import joined_versions
 from pixel_gather.features.versions.versions import list_versions
 from pixel_gather.in_process.joined_places import is_joined
+from pixel_gather_cli.json_output import print_json
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
 
@@ -37,8 +38,7 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     listed = list_versions(cube, stores=stores)
     found, there = listed.cube.versions, listed.there
     if as_json:
-        told = [each.to_json() | {"is_kept": each.number in there} for each in found]
-        click.echo(json.dumps(told, indent=2))
+        print_json([each.to_json() | {"is_kept": each.number in there} for each in found])
         return
     click.echo(f"{'version':>7}  {'committed (UTC)':<19}  {'rows':>9}  {'sources':>9}  {'skipped':>7}  what")
     for each in found:

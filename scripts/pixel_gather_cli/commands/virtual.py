@@ -1,6 +1,5 @@
 """``pixel-gather virtual``: a cube of references to the tiles of files."""
 
-import json
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ import click
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.results.report import failure_lines
 from pixel_gather.features.virtual.virtual import Virtual, make_virtual
+from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
 
@@ -17,7 +17,7 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @settings_options
 @click.option("--to", required=True, metavar="PLACE", help="A folder or s3://bucket/prefix.")
 @click.option("--replace", is_flag=True, help="Write a new version at PLACE. Former versions stay.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def virtual_command(*, to: str, replace: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Write a cube that refers to the tiles of every file. No pixel is read or copied.
@@ -36,7 +36,7 @@ def virtual_command(*, to: str, replace: bool, as_json: bool, quiet: bool, **opt
     request, settings = request_of(options), settings_of(options)
     with open_progress("referring", quiet=quiet) as show:
         made = make_virtual(request, to=to, replace=replace, settings=settings, on_progress=show)
-    click.echo(json.dumps(_to_json(made), indent=2) if as_json else _as_text(made))
+    print_result(_to_json(made), _as_text(made), as_json=as_json)
     return 1 if made.report.n_failed else 0
 
 

@@ -44,7 +44,7 @@ def kind_of(document: Mapping[str, Any]) -> Kind:
 
 
 def acted_text(line: Mapping[str, Any]) -> str:
-    """Return the id and the state of what was stopped or redriven."""
+    """Return the id and the state of what was started, stopped or redriven."""
     return f"{_WORDS[kind_of(line)]:<13} {line['id']}\n{'state':<13} {state_text(line)}"
 
 

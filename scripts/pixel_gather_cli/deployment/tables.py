@@ -1,6 +1,5 @@
 """Lets a deployment make a table of points or zones, or a ranking, and waits for it."""
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from pixel_gather.tables.image_work import TableKind
 from pixel_gather_cli.deployment.list_upload import uploaded_features, uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api
 from pixel_gather_cli.deployment.watching import EVERY_S, looks, watch
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.option_names import with_option
 from pixel_gather_cli.table_text import plan_text
 
@@ -51,7 +51,7 @@ def table_on_aws(
     body |= about
     if is_dry_run:
         plan = deployment.plan_table(body)
-        click.echo(json.dumps(plan, indent=2) if as_json else plan_text(plan), nl=as_json)
+        print_result(plan, plan_text, as_json=as_json)
         return 0
     line = deployment.make_table(body)
     click.echo(f"table job {line['id']}: {line['links']['self']}", err=True)

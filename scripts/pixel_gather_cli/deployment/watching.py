@@ -1,6 +1,5 @@
 """Watches a gather or table until it ends, with a progress bar. Retries after failures and throttling."""
 
-import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from pixel_gather_cli.deployment.status_text import (
     usd_text,
 )
 from pixel_gather_cli.exit_codes import ALL_GATHERED, INTERRUPTED, REFUSED, SOME_FAILED
+from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
 from pixel_gather_cli.with_options import with_options
 
@@ -91,7 +91,7 @@ def watch(
         what = kind_of(document)
         click.echo(f"stopped watching; the {what} continues: pixel-gather watch {id_}", err=True)
         return INTERRUPTED
-    click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
+    print_result(document, status_text, as_json=as_json)
     return exit_code(document)
 
 
