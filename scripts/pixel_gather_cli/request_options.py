@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, Final, override
 
 import click
 
@@ -31,9 +31,8 @@ class Numbers(click.ParamType[Any]):
         self.kind = kind
         self.wanted = None if names.endswith("...") else len(names.split(","))
 
+    @override
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the placeholder that the help shows."""
-        del param, ctx
         return self.shown
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -53,7 +52,6 @@ class Box(Numbers):
     """West, south, east and north. Of a file with a GeoJSON shape, the error says the box around it."""
 
     def __init__(self) -> None:
-        """Take four numbers."""
         super().__init__("W,S,E,N", kind=float)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -115,35 +113,22 @@ class LayoutOption(Numbers):
 _GRIDS = "any|same|finest|coarsest|WIDTH"
 
 
-class GridOption(click.ParamType[Any]):
-    """A grid by word, or the width of its pixels."""
-
-    name = "grid"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word, or an object with the resolution."""
-        if value in ("any", "same"):
-            return value
-        if value in ("finest", "coarsest"):
-            return {"resolution": value}
-        try:
-            return {"resolution": float(value)}
-        except ValueError:
-            self.fail(f"{value!r} is not {_GRIDS}", param, ctx)
+def _parse_grid(text: str) -> str | dict[str, str | float]:
+    """Return a grid by word, or an object with the resolution."""
+    if text in ("any", "same"):
+        return text
+    try:
+        return {"resolution": text if text in ("finest", "coarsest") else float(text)}
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not {_GRIDS}") from None
 
 
-class ResamplingOption(click.ParamType[Any]):
-    """One way for all bands, or BAND=WAY, separated by commas."""
-
-    name = "resampling"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the way, or a way for each band that is named."""
-        del param, ctx
-        if "=" not in str(value):
-            return value
-        pairs = [part.strip().partition("=") for part in str(value).split(",")]
-        return {band.strip(): way.strip() for band, _, way in pairs}
+def _parse_resampling(text: str) -> str | dict[str, str]:
+    """Return one way for all bands, or a way for each band that BAND=WAY names."""
+    if "=" not in text:
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    return {band.strip(): way.strip() for band, _, way in pairs}
 
 
 _NAMES = (
@@ -228,24 +213,19 @@ _WINDOW = (
 )
 
 
-class OverviewOrAuto(click.ParamType[int | str]):
-    """A number, or the word auto."""
-
-    name = "overview"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the number or the word."""
-        try:
-            return "auto" if value == "auto" else int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a whole number nor auto", param, ctx)
+def _parse_overview(text: str) -> int | str:
+    """Return a number, or the word auto."""
+    try:
+        return "auto" if text == "auto" else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a whole number nor auto") from None
 
 
 _PIXELS = (
     click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each source.  [default: all]"),
     click.option(
         "--overview",
-        type=OverviewOrAuto(),
+        type=_parse_overview,
         metavar="N",
         help="Read this overview; 0 is the largest. With a grid, auto reads the one that fits.",
     ),
@@ -273,7 +253,7 @@ _PIXELS = (
     ),
     click.option(
         "--grid",
-        type=GridOption(),
+        type=_parse_grid,
         metavar=_GRIDS,
         help="Accept any grid, or only one; or give all sources pixels of this width, in units of their CRS.",
     ),
@@ -289,7 +269,7 @@ _PIXELS = (
     ),
     click.option(
         "--resampling",
-        type=ResamplingOption(),
+        type=_parse_resampling,
         metavar="WAY|BAND=WAY,...",
         help="How finer pixels become one of --grid: average, mode or nearest, for all bands or by name. "
         "With --grid-crs or --like: nearest, bilinear or cubic.",

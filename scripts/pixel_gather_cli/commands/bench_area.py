@@ -1,7 +1,8 @@
 """``pixel-gather bench area``: how fast the links of a box are answered, and folders are listed."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 from msgspec import to_builtins
@@ -31,21 +32,17 @@ from pixel_gather_bench.area import (
 from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 
-_MOST: Final = {"--clients": 2_000, "--pool": 1_000}
 
+def _whole_numbers(*, most: int) -> Callable[[str], tuple[int, ...]]:
+    """Return what reads whole numbers above 0, with commas between them."""
 
-class _Numbers(click.ParamType[Any]):
-    """Whole numbers above 0, with commas between them."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the numbers."""
-        most = _MOST[param.opts[0]] if param is not None else 0
-        texts = str(value).split(",")
+    def parse(text: str) -> tuple[int, ...]:
+        texts = text.split(",")
         if not all(each.isdecimal() and 0 < int(each) <= most for each in texts):
-            self.fail(f"write whole numbers from 1 to {most:,}, with commas between them", param, ctx)
-        return tuple(int(each) for each in texts)
+            raise click.BadParameter(f"write whole numbers from 1 to {most:,}, with commas between them")
+        return tuple(map(int, texts))
+
+    return parse
 
 
 @click.command("area")
@@ -55,14 +52,14 @@ class _Numbers(click.ParamType[Any]):
 )
 @click.option(
     "--clients",
-    type=_Numbers(),
+    type=_whole_numbers(most=2_000),
     default="1,10,32,100,320",
     metavar="N,...",
     help="Clients at one time.  [default: 1,10,32,100,320]",
 )
 @click.option(
     "--pool",
-    type=_Numbers(),
+    type=_whole_numbers(most=1_000),
     default="1,8,32,120",
     metavar="N,...",
     help="Workers that list 120 folders.  [default: 1,8,32,120]",

@@ -17,34 +17,24 @@ from pixel_gather_cli.exit_codes import INTERRUPTED
 from pixel_gather_cli.json_output import print_result
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 from pixel_gather_cli.signals import ends_when_terminated
-from pixel_gather_cli.with_options import with_options
+from pixel_gather_cli.with_options import Option, with_options
 
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"
 _MOST_MB: Final = 500
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Some of several names, separated by commas."""
+def _names_option(option: str, known: tuple[str, ...], what: str) -> Option:
+    """Return an option that takes some of several names, with commas between them, in any order."""
 
-    name = "names"
+    def parse(text: str) -> tuple[str, ...]:
+        wanted = [part.strip() for part in text.split(",")]
+        if unknown := [name for name in wanted if name not in known]:
+            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(known)}")
+        return tuple(name for name in known if name in wanted)
 
-    def __init__(self, *known: str) -> None:
-        self.known = known
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the placeholder that the help shows."""
-        del param, ctx
-        return ",".join(self.known)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the wanted names, in their usual order."""
-        wanted = [part.strip() for part in str(value).split(",")]
-        if unknown := [name for name in wanted if name not in self.known]:
-            self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)
-        return tuple(name for name in self.known if name in wanted)
+    all_ = ",".join(known)
+    return click.option(option, type=parse, metavar=all_, default=all_, help=f"{what}.  [default: all]")
 
 
 @click.command("blocks")
@@ -58,9 +48,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     default="uint16",
     help="Type of the generated pixels; zfp always gets floats.  [default: uint16]",
 )
-@click.option(
-    "--codecs", type=Names(*CODECS), default=",".join(CODECS), help="Codecs to measure.  [default: all]"
-)
+@_names_option("--codecs", CODECS, "Codecs to measure")
 @click.option(
     "--zfp-tolerance",
     type=click.FloatRange(0),
@@ -68,7 +56,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     default=1e-4,
     help="Largest error with zfp; 0 is lossless.  [default: 0.0001]",
 )
-@click.option("--sweeps", type=Names(*SWEEPS), default=",".join(SWEEPS), help="What to vary.  [default: all]")
+@_names_option("--sweeps", SWEEPS, "What to vary")
 @click.option(
     "--sizes",
     type=Numbers("MB,...", kind=float),

@@ -19,30 +19,20 @@ from pixel_gather_cli.with_options import Option, with_options
 _GO_WITH_RESUME = frozenset({"resume", "reference", "no_report", "as_json", "quiet"})
 
 
-class Engines(click.ParamType[Any]):
-    """Engines separated by commas."""
-
-    name = "engines"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return their names, each once."""
-        names = tuple(dict.fromkeys(str(value).split(",")))
-        if unknown := [name for name in names if name not in ENGINES]:
-            self.fail(f"{unknown[0]!r} is none of {', '.join(ENGINES)}", param, ctx)
-        return names
+def _parse_engines(text: str) -> tuple[str, ...]:
+    """Return the names of engines, each once."""
+    names = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [name for name in names if name not in ENGINES]:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(ENGINES)}")
+    return names
 
 
-class Concurrencies(click.ParamType[Any]):
-    """Numbers, ranges and ``auto``, separated by commas."""
-
-    name = "concurrencies"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the numbers, None for ``auto``."""
-        try:
-            return parse_concurrencies(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def parse_concurrencies_option(text: str) -> tuple[int | None, ...]:
+    """Return numbers, also those of ranges; None for ``auto``."""
+    try:
+        return parse_concurrencies(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 TILE_OPTIONS = (
@@ -89,7 +79,7 @@ suite_options = with_options(
     click.option(
         "--engine",
         "engines",
-        type=Engines(),
+        type=_parse_engines,
         metavar="NAME,...",
         default="fast,rasterio",
         help="fast: this project's reader. rasterio: GDAL in threads.  [default: fast,rasterio]",
@@ -97,7 +87,7 @@ suite_options = with_options(
     click.option(
         "--concurrency",
         "concurrencies",
-        type=Concurrencies(),
+        type=parse_concurrencies_option,
         metavar="N,N-N:STEP,...",
         default="1,2,3,6,12,24,49,auto",
         help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto, "

@@ -17,7 +17,7 @@ from pixel_gather_cli.commands.bench_suite_options import (
     OUTPUT_OPTIONS,
     TILE_OPTIONS,
     TO_OPTION,
-    Concurrencies,
+    parse_concurrencies_option,
     tile_of,
     times_option,
 )
@@ -34,7 +34,7 @@ from pixel_gather_cli.with_options import with_options
 @click.option(
     "--concurrency",
     "concurrencies",
-    type=Concurrencies(),
+    type=parse_concurrencies_option,
     metavar="N,N-N:STEP,...",
     default="1,2,4,8,16,32,64,128,auto",
     help="Files read at one time, and auto, with which the reader adapts.  "
