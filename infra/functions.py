@@ -177,11 +177,7 @@ class Functions(Construct):
 
 
 def environment_of(settings: Settings, buckets: Buckets) -> dict[str, str]:
-    """Return the environment of all functions.
-
-    Raises:
-        SettingsError: It is larger than Lambda allows.
-    """
+    """Return the environment of all functions."""
     environment = {
         "PIXEL_GATHER_STAGE": settings.stage,
         "PIXEL_GATHER_ARRAY_BUCKET": buckets.arrays.bucket_name,

@@ -26,11 +26,7 @@ from pixel_gather.version import __version__
 
 
 def new_folder(to: Path, kind: str) -> Path:
-    """Make ``<to>/<kind>-20261121T143015Z`` and return it.
-
-    Raises:
-        RequestError: It cannot be made there.
-    """
+    """Make ``<to>/<kind>-20261121T143015Z`` and return it."""
     name = f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -64,12 +60,8 @@ def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[
     """Yield every item once a round, with the round's number from 0.
 
     Every second round goes backwards, so that nothing always follows the same neighbour. Every other round
-    begins one item later, so that nothing is always first.
-
-    Args:
-        items: What is compared.
-        times: Rounds.
-        warm_ups: Rounds before them, which do not count; their numbers are below 0.
+    begins one item later, so that nothing is always first. Warm-ups are rounds before, which do not count;
+    their numbers are below 0.
     """
     for number in range(-warm_ups, times):
         first = max(number, 0) // 2 % max(len(items), 1)

@@ -373,9 +373,6 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
 
     An option replaces the same field of the REQUEST file. The file is not read again if ``given`` is what it
     holds.
-
-    Raises:
-        RequestError: The request is wrong or missing.
     """
     file = options.pop("request_file")
     given = read_request_file(file, fields="sources and window") if given is None else given
@@ -535,9 +532,6 @@ def check_folders(**files: str | None) -> None:
 
     A file with the suffix of another kind of file is refused, too: it may be a list or a table. The files
     come by the names of their options.
-
-    Raises:
-        RequestError: It names the option.
     """
     for option, file in files.items():
         if file is None:
@@ -551,11 +545,7 @@ def check_folders(**files: str | None) -> None:
 
 
 def read_geojson(file: str) -> Any:
-    """Return what the file of ``--geojson`` holds.
-
-    Raises:
-        RequestError: It cannot be read, or holds no JSON.
-    """
+    """Return what the file of ``--geojson`` holds."""
     try:
         return json.loads(_read_text(in_home(file)))
     except OSError as error:
@@ -570,11 +560,7 @@ def _read_text(file: str) -> str:
 
 
 def stores_of(options: dict[str, Any]) -> StoreSettings:
-    """Remove the object store options from a command's options and return the settings.
-
-    Raises:
-        RequestError: An endpoint, given or in the environment, is not an address.
-    """
+    """Remove the object store options from a command's options and return the settings."""
     for name in _ENDPOINTS:
         _check_endpoint(os.environ.get(name), name)
     _check_endpoint(options["endpoint"], "--endpoint")
@@ -625,9 +611,6 @@ def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
 
     The file is a path, - for standard input, or None for an empty request. The error says which fields it has
     at least.
-
-    Raises:
-        RequestError: It cannot be read, or is no object.
     """
     if file is None:
         return {}
@@ -701,11 +684,7 @@ def _loader(yaml: Any) -> Any:
 
 
 def mask_option(text: str) -> dict[str, Any]:
-    """Return the mask that ``--mask`` says.
-
-    Raises:
-        RequestError: It says none.
-    """
+    """Return the mask that ``--mask`` says."""
     band, _, values = text.rpartition(":")
     kind, equals, bits = values.partition("=")
     try:

@@ -36,20 +36,12 @@ search_options = with_options(
 
 
 def search_of(options: dict[str, Any]) -> SearchCriteria:
-    """Take the options out of the arguments and return the search that they describe.
-
-    Raises:
-        RequestError: An option is wrong.
-    """
+    """Take the options out of the arguments and return the search that they describe."""
     return SearchCriteria.of(**search_given(options))
 
 
 def search_given(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options out of the arguments. Return those given, by the names of `SearchCriteria.of`.
-
-    Raises:
-        RequestError: The GeoJSON file cannot be read.
-    """
+    """Take the options out of the arguments. Return those given, by the names of `SearchCriteria.of`."""
     given = {name: options.pop(name) for name in _NAMES}
     given["geojson"] = None if given["geojson"] is None else read_geojson(given["geojson"])
     return {name: value for name, value in given.items() if value is not None and value != ()}

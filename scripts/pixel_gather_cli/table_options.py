@@ -81,11 +81,7 @@ TABLE_OPTIONS: Final = (
 
 
 def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options of a table, and return them as the arguments of `TableRequest.of`.
-
-    Raises:
-        RequestError: It names what is wrong.
-    """
+    """Remove the options of a table, and return them as the arguments of `TableRequest.of`."""
     sources = options.pop("sources")
     kind, search = scenes_of_options(sources, options, what="--sources", field="sources")
     limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
@@ -106,11 +102,7 @@ def table_fields(features: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
-    """Run a command that makes a table, or its dry run. Return the exit code: 1 if an image was not read.
-
-    Raises:
-        RequestError: It names what is wrong.
-    """
+    """Run a command that makes a table, or its dry run. Return the exit code: 1 if an image was not read."""
     what = kind.about["kind"]
     to, wide, html = (in_home(options.pop(name)) for name in ("to", "wide", "html"))
     append_to = options.pop("append_to")

@@ -35,9 +35,6 @@ def scenes_of_options(
 
     Returns:
         ``catalog`` or ``stac``, and its fields but for the assets; None with a list.
-
-    Raises:
-        RequestError: There is not exactly one kind of images.
     """
     places = {name: options.pop(name) for name in ("catalog", "stac")}
     given = {name: options.pop(name) for name in ("datetime", "where", "collections")}
@@ -54,11 +51,7 @@ def scenes_of_options(
 
 
 def bands_option(text: str) -> dict[str, str]:
-    """Return the names that ``--bands`` says.
-
-    Raises:
-        RequestError: It says none.
-    """
+    """Return the names that ``--bands`` says."""
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
@@ -66,11 +59,7 @@ def bands_option(text: str) -> dict[str, str]:
 
 
 def values_of_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Remove the options of mask and names, and return ``mask``, ``bands`` and ``raw`` of the request.
-
-    Raises:
-        RequestError: It names the option that is wrong.
-    """
+    """Remove the options of mask and names, and return ``mask``, ``bands`` and ``raw`` of the request."""
     mask, bands = options.pop("mask"), options.pop("bands")
     return {
         "mask": None if mask is None else mask_option(mask),

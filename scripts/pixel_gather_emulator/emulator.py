@@ -72,11 +72,10 @@ class Emulator:
         }
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return a complete environment for a child process.
+        """Return a complete environment for a child process, from that of this process if not told otherwise.
 
-        Args:
-            base: This process's environment by default. Its ``AWS_`` variables are left out. A profile, a
-                session token or the endpoint of one service would lead to another place.
+        Its ``AWS_`` variables are left out. A profile, a session token or the endpoint of one service would
+        lead to another place.
         """
         kept = os.environ if base is None else base
         return {
@@ -92,8 +91,7 @@ class Emulator:
     def move_clock(self, seconds: float) -> None:
         """Move the clock of EventBridge Scheduler on. Every schedule that is then due ticks once.
 
-        Args:
-            seconds: How far, from where it is. The clock of the machine and of the functions stays.
+        The clock of the machine and of the functions stays.
         """
         clock = self.work / CLOCK
         moved = float(clock.read_text()) if clock.exists() else 0.0

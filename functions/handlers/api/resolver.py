@@ -113,11 +113,7 @@ def answer_json(
 
 
 def read_body(app: APIGatewayRestResolver) -> Any:
-    """Return the request's body.
-
-    Raises:
-        BodyError: The body is empty or not JSON.
-    """
+    """Return the request's body."""
     try:
         body = app.current_event.json_body
     except (ValueError, RecursionError) as error:
@@ -128,11 +124,7 @@ def read_body(app: APIGatewayRestResolver) -> Any:
 
 
 def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
-    """Return a query parameter that is true or false; false by default.
-
-    Raises:
-        RequestError: The parameter is neither.
-    """
+    """Return a query parameter that is true or false; false by default."""
     text = app.current_event.get_query_string_value(name, "false")
     if text not in ("true", "false"):
         raise RequestError("it must be true or false", field=name)
@@ -140,11 +132,7 @@ def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
 
 
 def read_count(app: APIGatewayRestResolver, name: str, *, default: str = "") -> int:
-    """Return a query parameter that is a whole number.
-
-    Raises:
-        RequestError: The parameter is something else, or is missing without a default.
-    """
+    """Return a query parameter that is a whole number."""
     text = app.current_event.get_query_string_value(name, default)
     if not text.isdecimal():
         raise RequestError("it must be a whole number", field=name)
@@ -154,11 +142,7 @@ def read_count(app: APIGatewayRestResolver, name: str, *, default: str = "") -> 
 def limit_workers(
     executions: "Executions", app: APIGatewayRestResolver, id_: str, *, most: int | None
 ) -> dict[str, Any]:
-    """Let a gather or table have at most as many workers as the query names, and return its line.
-
-    Raises:
-        RequestError: It cannot have so many, or does not run.
-    """
+    """Let a gather or table have at most as many workers as the query names, and return its line."""
     workers = read_count(app, "workers")
     if most is not None and workers > most:
         raise RequestError(f"this deployment's setting max_workers allows {most:,} at most", field="workers")
@@ -166,11 +150,7 @@ def limit_workers(
 
 
 def list_page(executions: "Executions", app: Resolver) -> dict[str, Any]:
-    """Return the page of gathers or tables that the query names by limit, token and state.
-
-    Raises:
-        RequestError: One of them is wrong.
-    """
+    """Return the page of gathers or tables that the query names by limit, token and state."""
     limit = read_count(app, "limit", default=_DEFAULT_LIMIT)
     return executions.list_(limit=limit, token=app.given.get("token"), state=app.given.get("state"))
 

@@ -34,14 +34,8 @@ async def run_round(
 ) -> dict[str, Any]:
     """Write what a round of the map reads, and return its verdict. Tasks that are committed are left out.
 
-    Args:
-        deployment: The stores.
-        name: Of the table.
-        state: Of the round.
-        planned: How the map runs it.
-        execution: Name of the state machine's execution.
-        told: For the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and ``usd``, the
-            forecast until its end.
+    What is told is for the summary: ``n_scenes`` of the table, ``n_wanted`` that the round reads, and
+    ``usd``, the forecast until its end.
 
     Raises:
         HaltedError: The month's budget is spent. A table that has begun goes on with one worker.

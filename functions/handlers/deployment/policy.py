@@ -51,11 +51,7 @@ def index_policy(settings: Settings) -> HrefPolicy:
 
 
 def check_places(request: "GatherRequest", settings: Settings) -> None:
-    """Refuse a request whose sources this deployment does not read, or whose cube it may not make.
-
-    Raises:
-        RequestError: One is refused. The message names the field.
-    """
+    """Refuse a request whose sources this deployment does not read, or whose cube it may not make."""
     check_sources(request.sources, settings)
     check_append(request)
     _check_name(request, settings)
@@ -66,11 +62,7 @@ def check_places(request: "GatherRequest", settings: Settings) -> None:
 
 
 def check_sources(sources: "Sources", settings: Settings) -> None:
-    """Refuse hrefs, lists and prefixes that this deployment does not read.
-
-    Raises:
-        RequestError: One is refused. The message names the field and what may be read.
-    """
+    """Refuse hrefs, lists and prefixes that this deployment does not read."""
     policy = source_policy(settings)
     if sources.rows is not None:  # a stored request would keep only their number
         raise RequestError(
@@ -100,11 +92,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
 
 
 def check_append(request: "GatherRequest") -> None:
-    """Refuse an append to anything but a cube of this deployment.
-
-    Raises:
-        RequestError: ``output.append_to`` is no name of a cube.
-    """
+    """Refuse an append to anything but a cube of this deployment."""
     if request.output.append_to is not None and not _CUBE_NAME.fullmatch(request.cube_name):
         raise RequestError(
             "write the name of a cube of this deployment, as in output.name: no folder and no address",
@@ -139,11 +127,7 @@ def _check_items(asked: "StacSources", settings: Settings) -> None:
 
 
 def check_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
-    """Return the href of a list or catalog that may be read. In the control bucket, these are the uploads.
-
-    Raises:
-        RequestError: The list may not be read.
-    """
+    """Return the href of a list or catalog that may be read. In the control bucket, these are the uploads."""
     if place == _STDIN:
         raise RequestError(
             "a deployment has no standard input: upload the list with POST /lists, or write s3://bucket/key",
@@ -157,11 +141,7 @@ def check_list(place: str, settings: Settings, *, field: str = "sources.list") -
 
 
 def check_index(place: str, settings: Settings) -> str:
-    """Return the href of a header index that may be read. In cubes, this is only ``headers.parquet``.
-
-    Raises:
-        RequestError: The index may not be read.
-    """
+    """Return the href of a header index that may be read. In cubes, this is only ``headers.parquet``."""
     field = "index"
     cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
     href = checked_href(place, field, policy=index_policy(settings))

@@ -54,11 +54,7 @@ async def note_result(
 ) -> None:
     """Note that the table of a job was made. Note the job's result, too.
 
-    Args:
-        deployment: Where the table is.
-        name: The name of the job. It differs from that of the table if the job appends.
-        state: Of the job's attempt.
-        result: The result of the table.
+    The name is the job's. It differs from that of the table if the job appends.
     """
     await deployment.table_files(result["name"]).put(f"{_MADE}{result.get('removals', 0)}", b"")
     await keep_result(state, deployment.table_files(name), result)

@@ -131,22 +131,14 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def state_machine(self) -> str:
-        """ARN of the state machine.
-
-        Raises:
-            SettingsError: This function's environment does not have it.
-        """
+        """ARN of the state machine."""
         if self.state_machine_arn is None:
             raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
         return self.state_machine_arn
 
     @property
     def table_state_machine(self) -> str:
-        """ARN of the state machine of tables.
-
-        Raises:
-            SettingsError: This function's environment does not have it.
-        """
+        """ARN of the state machine of tables."""
         if self.table_state_machine_arn is None:
             raise _missing(f"{_PREFIX}TABLE_STATE_MACHINE_ARN")
         return self.table_state_machine_arn

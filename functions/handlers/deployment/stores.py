@@ -104,11 +104,7 @@ class Deployment:
         return why_halted(await markers.get(HALTED_KEY), now=datetime.now(UTC))
 
     async def check_not_halted(self) -> None:
-        """Raise an error if nothing begins now.
-
-        Raises:
-            HaltedError: The month's budget is spent.
-        """
+        """Raise an error if nothing begins now."""
         if (why := await self.why_halted()) is not None:
             raise HaltedError(why)
 
@@ -136,11 +132,7 @@ class Deployment:
         return read_result(content, place=self.settings.table_href(name), type=type), etag
 
     async def ranking_answer(self, name: str) -> bytes | None:
-        """Return the answer of a large ranking, which lies beside its table; None if somebody removed it.
-
-        Raises:
-            StoreError: The result of the ranking is damaged.
-        """
+        """Return the answer of a large ranking, which lies beside its table; None if somebody removed it."""
         if (found := await self.find_result(name, type=_RankingResult)) is None:
             return None
         table = found[0].table.removeprefix(self.settings.table_href(name))

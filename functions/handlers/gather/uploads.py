@@ -31,9 +31,6 @@ def lend_place(given: Any, plane: ControlPlane) -> "ListPlace":
     Returns:
         ``href``, ``upload`` and ``headers``. ``upload`` is an address to PUT to within 15 minutes, or None.
         The headers have to be sent with the PUT. With them, S3 takes no other content.
-
-    Raises:
-        RequestError: A field is missing or wrong.
     """
     sha256, suffix, nbytes = _check_upload(given)
     bucket, key = plane.settings.control_bucket, key_of_list(sha256, suffix)

@@ -37,11 +37,7 @@ class AdmittedRanking(Struct, frozen=True, kw_only=True):
 
 
 def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
-    """Check a request's body.
-
-    Raises:
-        RequestError: It names what is wrong.
-    """
+    """Check a request's body."""
     body = RankingBody.of(given, catalog=settings.catalog)
     request, limits = body.request, body.limits
     gather = admit(parse_request({"sources": body.sources, "window": "centre"}), settings)
@@ -54,11 +50,7 @@ def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
 
 
 async def noted_request(files: ControlStore, settings: Settings) -> AdmittedRanking:
-    """Return the request of a large ranking from its control files.
-
-    Raises:
-        StoreError: The file is missing or damaged.
-    """
+    """Return the request of a large ranking from its control files."""
     content = await needed_file(files, REQUEST_KEY)
     return admit_ranking(decode_json(content, dict[str, Any], key=REQUEST_KEY), settings)
 

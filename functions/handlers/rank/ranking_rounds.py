@@ -62,13 +62,7 @@ class RankingRounds(Struct, frozen=True):
     deployment: Deployment
 
     async def begin(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
-        """Begin a ranking, or go on with one of the same name. Safe to run twice.
-
-        Raises:
-            RequestError: The request is wrong.
-            BudgetError: It would be over a limit.
-            TimeoutError: The list takes too long to read.
-        """
+        """Begin a ranking, or go on with one of the same name. Safe to run twice."""
         asked = admit_ranking(given, self.deployment.settings)
         async with open_table(asked.gather, self.deployment, left_s=left_s) as table:
             if table.n_rows > _MOST_SCENES:

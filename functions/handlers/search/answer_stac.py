@@ -63,11 +63,7 @@ class _Service(Struct, frozen=True):
         }
 
     def collection(self, name: str) -> "StacCollection":
-        """Return the document of one collection.
-
-        Raises:
-            SceneNotFoundError: There is none of this name.
-        """
+        """Return the document of one collection."""
         found = self.collections().get(name)
         if found is None:
             raise SceneNotFoundError(f"there is no collection {name}; GET /collections lists them")

@@ -35,9 +35,6 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
     """Return the search of ``/area``, and the names of the assets whose links it returns.
 
     Takes two corners (lat1, lng1, lat2, lng2) in any order, or one point (lat, lng).
-
-    Raises:
-        RequestError: It names the parameter that is missing or wrong.
     """
     if "lat" in given and "lng" in given:
         area = Area.of_point(_number(given, "lng"), _number(given, "lat"))
@@ -47,11 +44,7 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
 
 
 def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
-    """Return the search of ``/scenes``, and the names of the assets whose links it returns.
-
-    Raises:
-        RequestError: As `area_query`.
-    """
+    """Return the search of ``/scenes``, and the names of the assets whose links it returns."""
     return _want_latest(given, _query(given, _area(given))), _names(given.get("assets"))
 
 
@@ -95,11 +88,7 @@ def body_query(body: object, *, known: Iterable[str]) -> Mapping[str, Any]:
 
 
 def parse_limit(given: Mapping[str, Any]) -> int:
-    """Return how many scenes a page has; more than the most are not refused, as STAC asks.
-
-    Raises:
-        RequestError: It is no whole number above 0.
-    """
+    """Return how many scenes a page has; more than the most are not refused, as STAC asks."""
     text = str(given.get("limit", _DEFAULT_LIMIT))
     if not text.isdecimal() or int(text) == 0:
         raise RequestError(f"it is {text!r}; write a whole number from 1 to {MOST_SCENES:,}", field="limit")
@@ -107,11 +96,7 @@ def parse_limit(given: Mapping[str, Any]) -> int:
 
 
 def is_expanded(given: Mapping[str, str]) -> bool:
-    """Tell whether the folders of scenes are to be listed.
-
-    Raises:
-        RequestError: It is neither true nor false.
-    """
+    """Tell whether the folders of scenes are to be listed."""
     text = given.get("expand", "false")
     if text not in ("true", "false"):
         raise RequestError(f"it is {text[:20]!r}; write true or false", field="expand")

@@ -131,11 +131,7 @@ def removed_error(what: str, job: str) -> GatherNotFoundError:
 
 
 def table_name(append_to: object, kind: str) -> str:
-    """Return the name of the table that a request appends to; it begins with its kind.
-
-    Raises:
-        RequestError: It is no name.
-    """
+    """Return the name of the table that a request appends to; it begins with its kind."""
     if not isinstance(append_to, str) or not _NAME.fullmatch(append_to):
         raise RequestError("write 1 to 60 letters, digits and hyphens", field="append_to")
     return append_to if append_to.startswith(f"{kind}-") else f"{kind}-{append_to}"

@@ -68,13 +68,7 @@ class FeatureSteps(Struct, frozen=True):
     deployment: Deployment
 
     async def begin(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
-        """Begin a table, or go on with one of the same name. Safe to run twice.
-
-        Raises:
-            RequestError: The request is wrong.
-            BudgetError: It would be over a limit.
-            TimeoutError: The list takes too long to read.
-        """
+        """Begin a table, or go on with one of the same name. Safe to run twice."""
         asked = admit_table(given, self.deployment.settings)
         try:
             return await self._begun(asked, given, execution=execution, left_s=left_s)

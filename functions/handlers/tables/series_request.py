@@ -17,11 +17,7 @@ _OF_SEARCH: Final = ("datetime", "where", "collections")
 
 
 def table_of_series(given: Any) -> dict[str, Any]:
-    """Return the body of ``POST /tables`` for that of ``POST /series``.
-
-    Raises:
-        RequestError: There is not exactly one place, or a field does not exist.
-    """
+    """Return the body of ``POST /tables`` for that of ``POST /series``."""
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with point or geojson, and sources", field="request")
     check_names(given, _OF_BODY)
@@ -48,11 +44,7 @@ def table_of_series(given: Any) -> dict[str, Any]:
 
 
 def body_of_query(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the body of ``POST /series`` for the query of ``GET /series``.
-
-    Raises:
-        RequestError: A parameter is wrong.
-    """
+    """Return the body of ``POST /series`` for the query of ``GET /series``."""
     body: dict[str, Any] = {"point": numbers(query.get("point"), field="point")}
     search: dict[str, Any] = {name: query[name] for name in _OF_SEARCH if name in query}
     if "collections" in search:
@@ -86,11 +78,7 @@ class DrillQuery(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "DrillQuery":
-        """Check a query.
-
-        Raises:
-            RequestError: A parameter is wrong.
-        """
+        """Check a query."""
         check_one_of(query, "point", "pixel")
         if "list" not in query:
             raise RequestError("name a list of the files", field="list")
@@ -123,11 +111,7 @@ class DrillQuery(Struct, frozen=True, kw_only=True):
 
 
 def numbers(text: str | None, *, field: str) -> list[float]:
-    """Return two numbers of a parameter.
-
-    Raises:
-        RequestError: They are not two numbers.
-    """
+    """Return two numbers of a parameter."""
     try:
         first, second = (float(each) for each in (text or "").split(","))
     except ValueError:

@@ -72,11 +72,7 @@ class AdmittedTable(Struct, frozen=True, kw_only=True):
     """Name of the table that it is appended to. It is made if it is not there."""
 
     def gather(self, features: Features, settings: Settings) -> GatherRequest:
-        """Return what reads the list. Only its sources and its limit of files are used.
-
-        Raises:
-            RequestError: The sources are wrong, or this deployment may not read them.
-        """
+        """Return what reads the list. Only its sources and its limit of files are used."""
         near = self.request.sources_near(features)
         check_sources(near, settings)  # before rows become their number
         sources = near.model_dump(mode="json", exclude_defaults=True)
@@ -84,11 +80,7 @@ class AdmittedTable(Struct, frozen=True, kw_only=True):
 
 
 def admit_table(given: Any, settings: Settings) -> AdmittedTable:
-    """Check a request's body. The list is checked later: a search needs the features.
-
-    Raises:
-        RequestError: It names what is wrong.
-    """
+    """Check a request's body. The list is checked later: a search needs the features."""
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with points or zones, and sources", field="request")
     try:

@@ -81,11 +81,7 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
 
 
 def describe(store: Store, setting: BlockSetting) -> None:
-    """Put the array's metadata below the root of a store, as a gather's cube has it.
-
-    Raises:
-        StoreError: The store refuses.
-    """
+    """Put the array's metadata below the root of a store, as a gather's cube has it."""
     array = ArrayMetadata(
         shape=setting.shape,
         chunks=setting.layout.chunk,
@@ -110,11 +106,7 @@ def load(job: BlockJob) -> Pixels:
 
 
 def write(job: BlockJob, pixels: Pixels) -> WriteAnswer:
-    """Compress and store the share's shards.
-
-    Raises:
-        StoreError: The store refuses.
-    """
+    """Compress and store the share's shards."""
     store = open_place(job.place, job.stores)
     cpu_before_s, began_s = cpu_s(), time.monotonic()
     stored_nbytes = run(_write_all(job, pixels, store))

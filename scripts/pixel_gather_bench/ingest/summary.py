@@ -71,11 +71,7 @@ def refused_of(trials: Sequence[WayTrial]) -> dict[str, str]:
 
 
 def check_contents(trials: Sequence[WayTrial]) -> None:
-    """Refuse to compare ways that read different bytes.
-
-    Raises:
-        StoreError: Naming those that differ from the rest.
-    """
+    """Refuse to compare ways that read different bytes."""
     for kind in ("digest", "random_digest"):
         found: dict[str, set[str]] = {}
         for trial in trials:

@@ -158,11 +158,7 @@ def write_settings(folder: Path, settings: SuiteSettings, hrefs: tuple[str, ...]
 
 
 def read_settings(folder: Path) -> SuiteSettings:
-    """Return the settings of a suite.
-
-    Raises:
-        RequestError: The folder holds no suite.
-    """
+    """Return the settings of a suite."""
     file = folder / _SETTINGS
     try:
         return msgspec.json.decode(file.read_bytes(), type=SuiteSettings)
@@ -175,11 +171,7 @@ def read_settings(folder: Path) -> SuiteSettings:
 
 
 def read_list(folder: Path) -> tuple[str, ...]:
-    """Return the hrefs of a suite's list.
-
-    Raises:
-        RequestError: The list is missing or empty.
-    """
+    """Return the hrefs of a suite's list."""
     file = folder / _LIST
     try:
         hrefs = tuple(file.read_text().splitlines())
@@ -206,11 +198,7 @@ def has_record(folder: Path, name: str) -> bool:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Return a suite's records, sorted by engine, concurrency and round.
-
-    Raises:
-        RequestError: A file is not a record.
-    """
+    """Return a suite's records, sorted by engine, concurrency and round."""
     records = [_read_record(file) for file in sorted((folder / _FOLDER).glob("*.json"))]
     return sorted(records, key=lambda each: (*_rank(each.job.configuration), each.job.round))
 

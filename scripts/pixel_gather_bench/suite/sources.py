@@ -25,11 +25,7 @@ _MOST_TRIED: Final = 20
 
 
 def read_hrefs(sources: Sources, *, first: int | None, stores: StoreSettings) -> tuple[str, ...]:
-    """Return the hrefs in the order of the list, or only the first ones.
-
-    Raises:
-        RequestError: The list cannot be read, or a line of it is wrong.
-    """
+    """Return the hrefs in the order of the list, or only the first ones."""
     policy = IN_PROCESS.within(str(Path.cwd()))
     named = named_sources(sources, objects=Objects(stores), policy=policy, list_policy=policy)
     return tuple(source.href for source in islice(named.sources, first))
@@ -38,11 +34,7 @@ def read_hrefs(sources: Sources, *, first: int | None, stores: StoreSettings) ->
 def find_target(
     hrefs: Sequence[str], *, tile: TileIndex | None, band: int, stores: StoreSettings
 ) -> TileTarget:
-    """Return what to read from every source. The first source that has the tile decides.
-
-    Raises:
-        RequestError: None of the sources that were tried has the tile.
-    """
+    """Return what to read from every source. The first source that has the tile decides."""
     return run(_find_target(hrefs, tile, band, stores))
 
 
@@ -68,11 +60,7 @@ async def _find_target(
 
 
 def check_memory(target: TileTarget, n_sources: int) -> None:
-    """Refuse a run that would fill more than half of the free memory.
-
-    Raises:
-        RequestError: The run would. It holds all its windows until its end.
-    """
+    """Refuse a run that would fill more than half of the free memory."""
     wanted_mib, free_mib = target.nbytes * n_sources / 2**20, free_memory_mib()
     if free_mib is not None and wanted_mib > free_mib / 2:
         fit = int(free_mib / 2 * 2**20 / target.nbytes)

@@ -96,9 +96,6 @@ def write_suite_report(folder: Path, *, with_published: bool) -> None:
     """Draw the best run of each configuration. An earlier report is overwritten.
 
     The folder has at least one record.
-
-    Raises:
-        RequestError: The folder holds no suite.
     """
     from pixel_gather.features.report.report_files import make_comparison_files  # noqa: PLC0415 # it draws: 1 s
     from pixel_gather_bench.figures.draw import put_figures  # noqa: PLC0415 # as above

@@ -119,11 +119,7 @@ suite_options = with_options(
 
 
 def check_resume(context: click.Context) -> None:
-    """Refuse options that the folder of a suite already sets.
-
-    Raises:
-        RequestError: Some are given.
-    """
+    """Refuse options that the folder of a suite already sets."""
     given = [
         name
         for name in context.params
@@ -135,11 +131,7 @@ def check_resume(context: click.Context) -> None:
 
 
 def begin_suite(options: dict[str, Any]) -> Path:
-    """Create the folder of a suite, with its settings and its list, and return it.
-
-    Raises:
-        RequestError: The options do not fit together, or the list has nothing to read.
-    """
+    """Create the folder of a suite, with its settings and its list, and return it."""
     engines: tuple[EngineName, ...] = options["engines"]
     if options["concurrencies"] == (None,) and engines == ("rasterio",):
         raise RequestError("rasterio needs numbers: only fast has auto", field="--concurrency")

@@ -37,11 +37,7 @@ def forget_command(*, cube: str, before: str, yes: bool, as_json: bool, **option
 
 
 def _may_go(cube: str, before: str, listed: ListedVersions) -> bool:
-    """Ask before the last former version goes.
-
-    Raises:
-        UsageError: Nobody can be asked.
-    """
+    """Ask before the last former version goes."""
     removed = listed.before(before)
     if not removed or len(removed) < len(listed.there) - 1:
         return True

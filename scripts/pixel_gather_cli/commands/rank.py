@@ -192,11 +192,7 @@ def rank_command(*, list_file: str | None, by: str | None, request_file: str | N
 
 
 def _check_place(target: Target | None, kept: dict[str, Any], out: dict[str, Any]) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        RequestError: It names one of them.
-    """
+    """Refuse options that do not go together."""
     if target is None:
         if kept["check_kept"] is not None and kept["statistics"] is None:
             name = "--check-kept" if kept["check_kept"] else "--no-check-kept"
@@ -208,11 +204,7 @@ def _check_place(target: Target | None, kept: dict[str, Any], out: dict[str, Any
 
 
 def _check_dry_run(target: Target | None, out: dict[str, Any]) -> None:
-    """Refuse options that a dry run does not have.
-
-    Raises:
-        RequestError: It names one of them.
-    """
+    """Refuse options that a dry run does not have."""
     if target is not None:
         raise RequestError("it is computed on this machine: leave --deployed out", field="--dry-run")
     for name in ("csv", "parquet", "html"):
@@ -232,11 +224,7 @@ def _on_aws(target: Target, body: dict[str, Any], *, show: Callable[[Progress], 
 
 
 def _body(request_file: str | None, list_file: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``POST /rankings`` takes: the fields of a file, and of the options that replace them.
-
-    Raises:
-        RequestError: The file cannot be read, or an option is wrong.
-    """
+    """Return what ``POST /rankings`` takes: the fields of a file, and of the options that replace them."""
     if options["by"] is None and request_file is None:
         raise click.UsageError("Missing option '--by'.")
     body = read_request_file(request_file, fields="by, and scenes or sources")

@@ -33,11 +33,7 @@ class AwsAccount:
             return self._session.create_client(service, endpoint_url=self._endpoint)
 
     def credentials(self) -> ReadOnlyCredentials:
-        """Return the current credentials.
-
-        Raises:
-            DeniedError: There are none, or they cannot be used.
-        """
+        """Return the current credentials."""
         with aws_errors_in_words():
             found = self._session.get_credentials()
             if found is None:
@@ -45,11 +41,7 @@ class AwsAccount:
             return found.get_frozen_credentials()
 
     def region(self) -> str:
-        """Return the Region.
-
-        Raises:
-            DeploymentError: None is set.
-        """
+        """Return the Region."""
         with aws_errors_in_words():
             region = self._session.get_config_variable("region")
             if not region:
@@ -63,11 +55,7 @@ class AwsAccount:
         return URLLib3Session(verify=bundle or True, proxies=get_environ_proxies(url), timeout=_TIMEOUT_S)
 
     def stack_output(self, stack: str, name: str) -> str:
-        """Return an output of a stack.
-
-        Raises:
-            DeploymentError: There is no such stack, or it has no such output.
-        """
+        """Return an output of a stack."""
         if stack not in self._outputs:
             self._outputs[stack] = self._describe(stack)
         try:

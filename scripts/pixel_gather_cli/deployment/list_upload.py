@@ -44,11 +44,7 @@ _LOOKED_AT: Final = 1000
 
 
 def check_no_rows(sources: Sources) -> None:
-    """Refuse rows that stand in a request: a stored one would keep only their number.
-
-    Raises:
-        RequestError: There are some.
-    """
+    """Refuse rows that stand in a request: a stored one would keep only their number."""
     if sources.rows is not None:
         raise RequestError(
             "a deployment takes no rows: write them to a list, and name it by sources (--sources)",
@@ -60,9 +56,6 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     """Return the request with its list file, chips and index uploaded, if they are on this machine.
 
     An upload is named by its content, so the same list makes the same request.
-
-    Raises:
-        RequestError: A file cannot be read.
     """
     sources = uploaded_sources(request.sources, deployment)
     if sources is not request.sources:
@@ -77,11 +70,7 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
 
 
 def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
-    """Return sources with their list file uploaded, if it is on this machine.
-
-    Raises:
-        RequestError: The file cannot be read, or a source is on this machine.
-    """
+    """Return sources with their list file uploaded, if it is on this machine."""
     places = {f"sources.hrefs.{position}": href for position, href in enumerate(sources.hrefs or ())}
     if sources.catalog is not None:
         places["sources.catalog.file"] = sources.catalog.file
@@ -98,11 +87,7 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
 
 
 def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
-    """Return the address of a file of features, which is uploaded if it is on this machine.
-
-    Raises:
-        RequestError: The file cannot be read.
-    """
+    """Return the address of a file of features, which is uploaded if it is on this machine."""
     return _upload_list(place, "features", deployment, "file of features", "the file is empty")
 
 

@@ -110,12 +110,7 @@ def open_deployment(target: Target) -> RemoteDeployment:
 
 
 def open_api(target: Target, what: str = "rankings on AWS") -> "ApiDeployment":
-    """Find a deployment and open its API. No request is sent to it yet.
-
-    Raises:
-        DeploymentError: As `open_deployment`.
-        DeniedError: As `open_deployment`.
-    """
+    """Find a deployment and open its API. No request is sent to it yet."""
     account, stack, given = _found(target, what)
     from pixel_gather_cli.deployment.api_deployment import ApiDeployment  # noqa: PLC0415 # keeps --help quick
 
@@ -151,9 +146,6 @@ def target_of_options(options: dict[str, Any]) -> Target | None:
     """Remove the options, and return the deployment that they name; None without ``--deployed``.
 
     The options of the account are left in.
-
-    Raises:
-        RequestError: A deployment is named and not asked for.
     """
     deployed, stack, api = (options.pop(name) for name in ("deployed", "stack", "api"))
     if deployed:

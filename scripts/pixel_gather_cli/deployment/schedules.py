@@ -124,11 +124,7 @@ class DeployedSchedules:
         return [_line(each) for each in found]
 
     def remove(self, name: str) -> None:
-        """Remove a schedule. Its cube stays, and a gather that runs goes on.
-
-        Raises:
-            RequestError: There is none of this name, or it comes from the stack's settings.
-        """
+        """Remove a schedule. Its cube stays, and a gather that runs goes on."""
         found = next((each for each in self.list_() if each.name == name), None)
         if found is None:
             raise RequestError(

@@ -36,9 +36,6 @@ def table_on_aws(
 
     Returns:
         The exit code, as that of `watch`.
-
-    Raises:
-        RequestError: A file cannot be read, or the deployment refuses the request.
     """
     deployment = open_api(target)
     body = dict(fields)
