@@ -1,36 +1,35 @@
 """Reads a function's environment variables once, at the cold start, and checks them."""
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 _PREFIX: Final = "PIXEL_GATHER_"
 _OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned", "expand"})
-_LIMITS: Final = frozenset(
-    {
-        "usd",
-        "files",
-        "pixels",
-        "fetched_bytes",
-        "workers",
-        "failed_shards",
-        "requests_per_s",
-        "times_source",
-        "transfer_usd",
-    }
-)
+
+type _Count = Annotated[int, Meta(ge=1)]
+type _Limit = Literal[
+    "usd",
+    "files",
+    "pixels",
+    "fetched_bytes",
+    "workers",
+    "failed_shards",
+    "requests_per_s",
+    "times_source",
+    "transfer_usd",
+]
 
 
 class SettingsError(Exception):
     """An environment variable is missing or wrong. Deploy again to mend it."""
 
 
-class SourceBucket(Struct, frozen=True, kw_only=True):
+class SourceBucket(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A bucket that sources and lists may be read from."""
 
     name: str
@@ -103,45 +102,45 @@ class Settings(Struct, frozen=True, kw_only=True):
         Raises:
             SettingsError: A variable is missing or wrong. The message names it.
         """
-        variables = _Variables(environment)
+
+        def text(name: str) -> str | None:
+            return environment.get(_PREFIX + name) or None
+
+        def read(name: str, type_: Any) -> Any:
+            return _decode(_PREFIX + name, text(name), type_)
+
         return cls(
-            stage=variables.text("STAGE"),
-            array_bucket=variables.text("ARRAY_BUCKET"),
-            output_prefix=_check_prefix(variables.text("OUTPUT_PREFIX", may_be_empty=True)),
-            control_bucket=variables.text("CONTROL_BUCKET"),
-            source_buckets=tuple(_source_bucket(each) for each in variables.array("SOURCE_BUCKETS")),
-            https_hosts=frozenset(str(each) for each in variables.array("HTTPS_HOSTS")),
-            limits=_check_limits(variables.json("LIMITS")),
-            all_workers=variables.count("ALL_WORKERS"),
-            concurrency=variables.count("CONCURRENCY"),
-            shard_memories_mib=_parse_sizes(variables.array("SHARD_MEMORY_MIB")),
-            memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),
+            stage=_needed("STAGE", text("STAGE")),
+            array_bucket=_needed("ARRAY_BUCKET", text("ARRAY_BUCKET")),
+            output_prefix=_check_prefix(environment.get(f"{_PREFIX}OUTPUT_PREFIX")),
+            control_bucket=_needed("CONTROL_BUCKET", text("CONTROL_BUCKET")),
+            source_buckets=read("SOURCE_BUCKETS", tuple[SourceBucket, ...]),
+            https_hosts=read("HTTPS_HOSTS", frozenset[str]),
+            limits=read("LIMITS", dict[_Limit, Any]),
+            all_workers=read("ALL_WORKERS", _Count),
+            concurrency=read("CONCURRENCY", _Count),
+            shard_memories_mib=_check_sizes(read("SHARD_MEMORY_MIB", tuple[_Count, ...])),
+            memory_mib=_decode(_OWN_MEMORY, environment.get(_OWN_MEMORY), _Count),
             endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
-            state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
-            table_state_machine_arn=environment.get(f"{_PREFIX}TABLE_STATE_MACHINE_ARN") or None,
+            state_machine_arn=text("STATE_MACHINE_ARN"),
+            table_state_machine_arn=text("TABLE_STATE_MACHINE_ARN"),
             region=environment.get("AWS_REGION") or None,
-            catalog=environment.get(f"{_PREFIX}CATALOG") or None,
-            catalog_hosts=frozenset(
-                str(each) for each in variables.array("CATALOG_HOSTS", may_be_missing=True)
-            ),
-            signing=frozenset(str(each) for each in variables.array("SIGNING", may_be_missing=True)),
-            measured=json.loads(environment.get(f"{_PREFIX}MEASURED") or "{}"),
-            earthdata_secret=environment.get(f"{_PREFIX}EARTHDATA_SECRET") or None,
+            catalog=text("CATALOG"),
+            catalog_hosts=read("CATALOG_HOSTS", frozenset[str]) if text("CATALOG_HOSTS") else frozenset(),
+            signing=read("SIGNING", frozenset[str]) if text("SIGNING") else frozenset(),
+            measured=read("MEASURED", dict[str, float]) if text("MEASURED") else {},
+            earthdata_secret=text("EARTHDATA_SECRET"),
         )
 
     @property
     def state_machine(self) -> str:
         """ARN of the state machine."""
-        if self.state_machine_arn is None:
-            raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
-        return self.state_machine_arn
+        return _needed("STATE_MACHINE_ARN", self.state_machine_arn)
 
     @property
     def table_state_machine(self) -> str:
         """ARN of the state machine of tables."""
-        if self.table_state_machine_arn is None:
-            raise _missing(f"{_PREFIX}TABLE_STATE_MACHINE_ARN")
-        return self.table_state_machine_arn
+        return _needed("TABLE_STATE_MACHINE_ARN", self.table_state_machine_arn)
 
     @property
     def requests_per_s(self) -> Mapping[str, float]:
@@ -162,73 +161,37 @@ class Settings(Struct, frozen=True, kw_only=True):
         return f"s3://{self.array_bucket}/{self.output_prefix}{gather}.zarr"
 
 
-class _Variables(Struct, frozen=True):
-    environment: Mapping[str, str]
-
-    def text(self, name: str, *, may_be_empty: bool = False) -> str:
-        found = self.environment.get(_PREFIX + name)
-        if found is None or not (found or may_be_empty):
-            raise _missing(_PREFIX + name)
-        return found
-
-    def count(self, name: str) -> int:
-        return _count(_PREFIX + name, self.text(name))
-
-    def json(self, name: str) -> Any:
-        text = self.text(name)
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise SettingsError(f"{_PREFIX}{name} is {text!r}; it has to be JSON") from error
-
-    def array(self, name: str, *, may_be_missing: bool = False) -> list[Any]:
-        if may_be_missing and f"{_PREFIX}{name}" not in self.environment:
-            return []
-        found = self.json(name)
-        if not isinstance(found, list):
-            raise SettingsError(f"{_PREFIX}{name} is {found!r}; it has to be a JSON array")
-        return found
+def _needed(name: str, text: str | None) -> str:
+    if not text:
+        raise _missing(_PREFIX + name)
+    return text
 
 
 def _missing(name: str) -> SettingsError:
     return SettingsError(f"{name} is not set: the stack gives it to every function that needs it")
 
 
-def _count(name: str, text: str) -> int:
+def _decode(name: str, text: str | None, type_: Any) -> Any:
+    """Return what a variable holds as JSON."""
     if not text:
         raise _missing(name)
-    if not text.isdecimal() or int(text) == 0:
-        raise SettingsError(f"{name} is {text!r}; it has to be a whole number above 0")
-    return int(text)
+    try:
+        return msgspec.json.decode(text, type=type_)
+    except msgspec.MsgspecError as error:
+        raise SettingsError(f"{name} is {text!r}: {error}") from error
 
 
-def _parse_sizes(given: list[Any]) -> tuple[int, ...]:
-    sizes = tuple(_count(f"{_PREFIX}SHARD_MEMORY_MIB", str(each)) for each in given)
+def _check_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     if not sizes or list(sizes) != sorted(set(sizes)):
         raise SettingsError(
-            f"{_PREFIX}SHARD_MEMORY_MIB is {given!r}; it has to be an array of sizes, the smallest first"
+            f"{_PREFIX}SHARD_MEMORY_MIB is {sizes!r}; it has to be an array of sizes, the smallest first"
         )
     return sizes
 
 
-def _check_prefix(prefix: str) -> str:
+def _check_prefix(prefix: str | None) -> str:
+    if prefix is None:
+        raise _missing(f"{_PREFIX}OUTPUT_PREFIX")
     if prefix and not prefix.endswith("/"):
         raise SettingsError(f"{_PREFIX}OUTPUT_PREFIX is {prefix!r}; it has to be empty or end in a slash")
     return prefix
-
-
-def _source_bucket(value: Any) -> SourceBucket:
-    if not isinstance(value, dict) or "name" not in value or not set(value) <= _BUCKET_FIELDS:
-        raise SettingsError(
-            f"{_PREFIX}SOURCE_BUCKETS has {value!r}; each has a name and may have region, requester_pays, "
-            "unsigned and expand"
-        )
-    return SourceBucket(**value)
-
-
-def _check_limits(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or not set(value) <= _LIMITS:
-        raise SettingsError(
-            f"{_PREFIX}LIMITS is {value!r}; it is a JSON object of {', '.join(sorted(_LIMITS))}"
-        )
-    return value
