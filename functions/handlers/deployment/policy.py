@@ -1,6 +1,7 @@
 """Checks what a deployment lets its users read, before any request is sent. Pure."""
 
 import re
+from copy import replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.deployment.settings import Settings
@@ -25,7 +26,7 @@ def source_policy(settings: Settings) -> HrefPolicy:
     """
     return HrefPolicy(
         schemes=frozenset({"s3", "https"} if settings.https_hosts else {"s3"}),
-        buckets=frozenset(each.name for each in settings.source_buckets),
+        buckets=_source_buckets(settings),
         folder=f"s3://{settings.control_bucket}/{FOLDER}",
         hosts=settings.https_hosts,
     )
@@ -33,21 +34,18 @@ def source_policy(settings: Settings) -> HrefPolicy:
 
 def list_policy(settings: Settings) -> HrefPolicy:
     """Return where lists may lie: with the sources, or uploaded (see `check_list`)."""
-    policy = source_policy(settings)
-    return HrefPolicy(
-        schemes=policy.schemes,
-        buckets=frozenset({settings.control_bucket, *(each.name for each in settings.source_buckets)}),
-        hosts=policy.hosts,
-    )
+    buckets = _source_buckets(settings) | {settings.control_bucket}
+    return replace(source_policy(settings), buckets=buckets, folder=None)
 
 
 def index_policy(settings: Settings) -> HrefPolicy:
     """Return where header indexes may lie: with the sources, uploaded, or in cubes (see `check_index`)."""
-    policy = list_policy(settings)
-    assert policy.buckets is not None  # noqa: S101 # it has named them
-    return HrefPolicy(
-        schemes=policy.schemes, buckets=policy.buckets | {settings.array_bucket}, hosts=policy.hosts
-    )
+    buckets = _source_buckets(settings) | {settings.control_bucket, settings.array_bucket}
+    return replace(list_policy(settings), buckets=buckets)
+
+
+def _source_buckets(settings: Settings) -> frozenset[str]:
+    return frozenset(each.name for each in settings.source_buckets)
 
 
 def check_places(request: "GatherRequest", settings: Settings) -> None:
@@ -149,10 +147,9 @@ def check_index(place: str, settings: Settings) -> str:
     is_uploaded = href.startswith(f"s3://{control}/lists/")
     if is_a_cubes or is_uploaded:
         return href
-    sources = source_policy(settings)
     is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
-    if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
+    if is_beside_cubes and settings.array_bucket not in _source_buckets(settings):
         raise RequestError(
             f"the only index of a cube is {cubes}NAME.zarr/{_CUBES_INDEX}; name that", field=field
         )
-    return checked_href(href, field, policy=sources)
+    return checked_href(href, field, policy=source_policy(settings))

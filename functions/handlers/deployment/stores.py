@@ -47,6 +47,7 @@ class Deployment:
         self.limiter = AdaptiveLimiter(most=settings.concurrency, budgets=self.budgets)
         self.objects = Objects(own, by_root=_settings_by_root(settings), pace=self.limiter)
         self.summaries = ObjectControlStore(self._control, "")
+        self._markers = ObjectControlStore(self._control, "", may_list=False)
         self._runner = open_runner()
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
 
@@ -95,13 +96,11 @@ class Deployment:
 
     async def is_cancelled(self, execution: str) -> bool:
         """Tell whether somebody has cancelled an execution."""
-        markers = ObjectControlStore(self._control, "", may_list=False)
-        return await markers.get(cancelled_key(execution)) is not None
+        return await self._markers.get(cancelled_key(execution)) is not None
 
     async def why_halted(self) -> str | None:
         """Return why nothing begins now, as the month's budget is spent; None if there is no reason."""
-        markers = ObjectControlStore(self._control, "", may_list=False)
-        return why_halted(await markers.get(HALTED_KEY), now=datetime.now(UTC))
+        return why_halted(await self._markers.get(HALTED_KEY), now=datetime.now(UTC))
 
     async def check_not_halted(self) -> None:
         """Raise an error if nothing begins now."""

@@ -28,30 +28,16 @@ _KEPT_S: Final = 30.0
 class Canary(Struct, frozen=True):
     """Gathers the samples of one deployment."""
 
-    state_machine_arn: str
-    control_bucket: str
-    stepfunctions: Any
-    """boto3's client of Step Functions."""
-
-    s3: Any
-    """boto3's client of S3."""
-
+    executions: Executions
     poll_s: float = _POLL_S
 
     def sing(self, when: str, *, left_s: Callable[[], float]) -> str | None:
         """Gather the samples and return what is wrong, or None."""
+        executions, bucket = self.executions, self.executions.control_bucket
         for index in range(samples.N_SAMPLES):
-            key = samples.key_of(index)
-            self.s3.put_object(Bucket=self.control_bucket, Key=key, Body=samples.sample(index))
+            executions.s3.put_object(Bucket=bucket, Key=samples.key_of(index), Body=samples.sample(index))
         name = samples.PREFIX + "".join(letter for letter in when if letter.isalnum())
-        request = samples.request_of(self.control_bucket, name=name, report=False)
-        executions = Executions(
-            self.state_machine_arn,
-            stepfunctions=self.stepfunctions,
-            s3=self.s3,
-            control_bucket=self.control_bucket,
-        )
-        executions.start(request, name=name)
+        executions.start(samples.request_of(bucket, name=name, report=False), name=name)
         while (found := executions.find(name)) is None or found["status"] == "RUNNING":
             if left_s() < _KEPT_S:
                 return f"{name} has not ended"
@@ -66,7 +52,12 @@ settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
 canary = Canary(
-    settings.state_machine, settings.control_bucket, boto3.client("stepfunctions"), boto3.client("s3")
+    Executions(
+        settings.state_machine,
+        stepfunctions=boto3.client("stepfunctions"),
+        s3=boto3.client("s3"),
+        control_bucket=settings.control_bucket,
+    )
 )
 
 

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment, cube_name
-from handlers.gather.publish_result import publish_result
+from handlers.gather.publish_result import describe_result, publish_report
 from handlers.gather.register import leave
 from handlers.gather.shard_metrics import metrics_of_gather
 from pixel_gather.core.errors import GatherError
@@ -98,15 +98,20 @@ async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tupl
         max_lost_share=max_lost_share,
         may_write=partial(check_not_cancelled, partial(deployment.is_cancelled, execution)),
     )
-    publishing = publish_result(
-        report,
-        cube_name(gather),
-        deployment,
-        log=logger,
-        n_appended=None if plan.append.is_first else plan.n_rows - plan.first_row,
-        n_retried=plan.append.n_again,
-        n_read_again=report.n_recovered - sum(each.n_recovered for each in plan.append.versions),
-        has_report=plan.has_report,
+    name, append, has_report = cube_name(gather), plan.append, plan.has_report
+    is_append = not append.is_first
+    publishing = publish_report(
+        report, name, deployment, log=logger, is_append=is_append, has_report=has_report
     )
-    _, result = await asyncio.gather(leave(deployment.register, execution), publishing)
+    _, written = await asyncio.gather(leave(deployment.register, execution), publishing)
+    result = describe_result(
+        report,
+        name,
+        deployment,
+        written,
+        has_report=has_report,
+        n_appended=plan.n_rows - plan.first_row if is_append else None,
+        n_retried=append.n_again,
+        n_read_again=report.n_recovered - sum(each.n_recovered for each in append.versions),
+    )
     return plan, report, result

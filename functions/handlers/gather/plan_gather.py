@@ -10,9 +10,10 @@ import asyncio
 import json
 import math
 import random
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -22,7 +23,7 @@ from handlers.deployment.admit_request import admit, open_gather_table, refuse
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.gather.capacity import deployed_workers, worker_size_index
-from handlers.gather.publish_result import look_up_result
+from handlers.gather.publish_result import describe_result
 from handlers.gather.readers import Readers
 from handlers.gather.register import Content, enter
 from pixel_gather.core.errors import AppendRunningError, ArrayExistsError, BudgetError, RequestError
@@ -42,6 +43,7 @@ from pixel_gather.engine.step_files import both, find_committed, is_planned
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather.io.aws.metrics import EmfMetrics
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.cube.written_report import look_for_report
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 
 _WAIT_S: Final = (15, 45)
@@ -59,35 +61,15 @@ _TOLERATED_PERCENT: Final = 10
 """Percent of children, a whole number, that may fail before the map gives up. Finish judges exactly."""
 
 
-class _Answers:
-    """Questions that are asked when a plan begins, and whose answers it needs later."""
-
-    def __init__(
-        self, *, not_halted: Coroutine[Any, Any, None], register: Coroutine[Any, Any, Content]
-    ) -> None:
-        """Ask."""
-        self._not_halted = asyncio.ensure_future(not_halted)
-        self.register = asyncio.ensure_future(register)
-        """The gathers that run."""
-
-    async def check_not_halted(self) -> None:
-        """Raise an error if the month's budget is spent.
-
-        Raises:
-            BudgetError: It is.
-        """
-        await self._not_halted
-
-    async def __aenter__(self) -> Self:
-        """Take part in a plan."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Cancel what has not been answered."""
-        asked = (self._not_halted, self.register)
-        for each in asked:
-            each.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+@asynccontextmanager
+async def _asked[T](question: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Ask now what is needed later. What is not answered at the end of the context is cancelled."""
+    answer = asyncio.create_task(question)
+    try:
+        yield answer
+    finally:
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
 
 
 class Planner(Struct, frozen=True):
@@ -113,12 +95,13 @@ class Planner(Struct, frozen=True):
             control=deployment.control(request.cube_name),
             sources=self.readers.sources(request.sources.sign, self.projector),
         )
-        async with _Answers(
-            not_halted=deployment.check_not_halted(), register=deployment.register.read()
-        ) as answers:
+        async with (
+            _asked(deployment.check_not_halted()) as not_halted,
+            _asked(deployment.register.read()) as running,
+        ):
             found_list = await read_found_list(request, context)
             if request.sources.are_searched:  # a search costs requests
-                await answers.check_not_halted()
+                await not_halted
             async with open_gather_table(request, deployment, left_s=left_s, found_list=found_list) as table:
                 planned = await plan_gather(
                     request,
@@ -126,14 +109,14 @@ class Planner(Struct, frozen=True):
                     context=context,
                     workers=deployed_workers(deployment.settings),
                     archive=deployment.archives,
-                    may_write=answers.check_not_halted,
+                    may_write=lambda: not_halted,
                 )
                 listed = table.table if isinstance(table, ChipTable) else table
                 reads = listed.common_href if isinstance(listed, SqliteSourceTable) else ""
-            await answers.check_not_halted()
+            await not_halted
             if planned is None:
                 return await self._complete(request, context)
-            return await self._verdict(*planned, request, execution, reads=reads, running=answers.register)
+            return await self._verdict(*planned, request, execution, reads=reads, running=running)
 
     async def _complete(self, request: GatherRequest, context: GatherContext) -> dict[str, Any]:
         """Return the verdict where there is nothing to gather. A finish writes a report that is missing."""
@@ -142,13 +125,14 @@ class Planner(Struct, frozen=True):
         report = found.complete_report()
         assert report is not None  # noqa: S101 # it is complete
         draws = request.output.report
-        n_appended = None if is_new else 0
-        result = await look_up_result(
-            report, gather, self.deployment, has_report=draws, n_appended=n_appended
-        )
-        is_missing = is_new and draws and result["report_page"] is None
+        written = await look_for_report(self.deployment.cube(gather).store)
+        is_missing = is_new and draws and not written.has_page
         if is_missing and await is_planned(context.of_plan(found.claim).control):
             return _verdict_to_finish(f"{gather}/{found.claim}", request)
+        n_appended = None if is_new else 0
+        result = describe_result(
+            report, gather, self.deployment, written, has_report=draws, n_appended=n_appended
+        )
         return {"verdict": "complete", "result": result}
 
     async def nothing_yet(self, given: Any, why: NoSceneError, *, execution: str) -> dict[str, Any]:

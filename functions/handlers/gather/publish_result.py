@@ -1,4 +1,4 @@
-"""Writes the report of a complete cube and returns the gather's result."""
+"""Writes the report of a complete cube, and describes the gather's result."""
 
 from typing import TYPE_CHECKING
 
@@ -13,70 +13,34 @@ if TYPE_CHECKING:  # for the description, which needs msgspec
     from handlers.gather.answers import Result
 
 
-async def publish_result(
-    report: Report,
-    gather: str,
-    deployment: Deployment,
-    *,
-    log: Log,
-    n_appended: int | None = None,
-    n_retried: int = 0,
-    n_read_again: int = 0,
-    has_report: bool = True,
-) -> "Result":
-    """Write the report unless it is there, and return the gather's result. Safe to run twice.
+async def publish_report(
+    report: Report, gather: str, deployment: Deployment, *, log: Log, is_append: bool, has_report: bool
+) -> WrittenReport:
+    """Write the report unless it is there, and return what there is. Safe to run twice.
 
     After an append, a report that is there may be that of the cube before. ``view.html`` is written in any
     case.
     """
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)
-    if n_appended is not None or not written.has_page:
-        usd = _usd_by_service(report, deployment, has_report=has_report)
-        written = await write_report(
-            cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
-        )
-    return _describe_result(
-        report,
-        gather,
-        deployment,
-        written,
-        n_appended=n_appended,
-        n_retried=n_retried,
-        n_read_again=n_read_again,
-        has_report=has_report,
-    )
+    if not is_append and written.has_page:
+        return written
+    usd = _usd_by_service(report, deployment, has_report=has_report)
+    return await write_report(cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report)
 
 
-async def look_up_result(
-    report: Report, gather: str, deployment: Deployment, *, has_report: bool, n_appended: int | None = None
-) -> "Result":
-    """Return the result of a complete gather. Write no report, even where it is missing."""
-    written = await look_for_report(deployment.cube(gather).store)
-    return _describe_result(report, gather, deployment, written, n_appended=n_appended, has_report=has_report)
-
-
-def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
-    workers = deployed_workers(deployment.settings)
-    return usd_by_service(
-        report,
-        worker_memory_mib=workers.worker_memory_mib,
-        max_workers=workers.n_workers,
-        has_report=has_report,
-    )
-
-
-def _describe_result(
+def describe_result(
     report: Report,
     gather: str,
     deployment: Deployment,
     written: WrittenReport,
     *,
-    n_appended: int | None,
     has_report: bool,
+    n_appended: int | None,
     n_retried: int = 0,
     n_read_again: int = 0,
 ) -> "Result":
+    """Return the result of a complete gather."""
     cube = deployment.settings.cube_href(gather)
     return {
         "gather": gather,
@@ -102,3 +66,13 @@ def _describe_result(
         "usd": sum(_usd_by_service(report, deployment, has_report=has_report).values()),
         "warnings": list(report.warnings),
     }
+
+
+def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
+    workers = deployed_workers(deployment.settings)
+    return usd_by_service(
+        report,
+        worker_memory_mib=workers.worker_memory_mib,
+        max_workers=workers.n_workers,
+        has_report=has_report,
+    )

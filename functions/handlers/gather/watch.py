@@ -7,6 +7,7 @@ last gather that has succeeded, in pauses between ticks.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 import boto3
@@ -54,29 +55,19 @@ class Watch(Struct, frozen=True):
 
     def _last_successes(self, made: Mapping[str, datetime]) -> dict[str, datetime]:
         """Return when the last gather of each schedule succeeded; if none has, when the schedule was made."""
-        last = dict(made)
-        unseen = set(made)
-        for arn in self.state_machine_arns:
-            self._look(arn, unseen, last)
+        last, unseen = dict(made), set(made)
+        list_executions = self.stepfunctions.get_paginator("list_executions").paginate
+        for arn in self.state_machine_arns if made else ():
+            pages = list_executions(stateMachineArn=arn, statusFilter="SUCCEEDED", maxResults=1000)
+            for page in islice(pages, _MOST_PAGES):
+                for each in page["executions"]:  # the latest first
+                    name = _schedule_of(each["name"])
+                    if name in unseen:
+                        unseen.remove(name)
+                        last[name] = max(each["stopDate"], last[name])
+                if not unseen:
+                    return last
         return last
-
-    def _look(self, arn: str, unseen: set[str], last: dict[str, datetime]) -> None:
-        """Find the last successes among the executions of one state machine."""
-        options: dict[str, Any] = {}
-        for _ in range(_MOST_PAGES):
-            if not unseen:
-                break
-            page = self.stepfunctions.list_executions(
-                stateMachineArn=arn, statusFilter="SUCCEEDED", maxResults=1000, **options
-            )
-            for each in page["executions"]:  # the latest first
-                name = _schedule_of(each["name"])
-                if name in unseen:
-                    unseen.remove(name)
-                    last[name] = max(each["stopDate"], last[name])
-            if "nextToken" not in page:
-                break
-            options = {"nextToken": page["nextToken"]}
 
 
 def _schedule_of(execution: str) -> str | None:

@@ -153,7 +153,13 @@ class RankingRounds(Struct, frozen=True):
         """Return the verdict that runs a round, or write the table if the round has no tasks."""
         if not state.tasks:
             return await self._complete(name, state, asked)
-        return await self._plan_round(name, state, execution)
+        planned = self._map_round(state, n_tasks=len(state.tasks))
+        told = {
+            "n_scenes": len(state.scenes),
+            "n_wanted": len(state.wanted),
+            "usd": _spent_usd(state) + planned.usd,
+        }
+        return await run_round(self.deployment, name, state, planned, execution=execution, told=told)
 
     def _map_round(self, state: MapState, *, n_tasks: int | None = None) -> MapRound:
         settings = self.deployment.settings
@@ -163,16 +169,6 @@ class RankingRounds(Struct, frozen=True):
         forecast = RoundForecast.of_round(wanted, like=like, in_flight=settings.concurrency)
         most_workers = int(settings.limits.get("workers") or 1)
         return plan_round(forecast, n_scenes=len(wanted), most_workers=most_workers, n_tasks=n_tasks)
-
-    async def _plan_round(self, name: str, state: MapState, execution: str) -> dict[str, Any]:
-        """Return the verdict that runs a round."""
-        planned = self._map_round(state, n_tasks=len(state.tasks))
-        told = {
-            "n_scenes": len(state.scenes),
-            "n_wanted": len(state.wanted),
-            "usd": _spent_usd(state) + planned.usd,
-        }
-        return await run_round(self.deployment, name, state, planned, execution=execution, told=told)
 
     async def _complete(self, name: str, state: MapState, asked: AdmittedRanking) -> dict[str, Any]:
         """Write the table, and the result last: it marks the other files as complete.

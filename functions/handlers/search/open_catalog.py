@@ -90,22 +90,17 @@ class OpenCatalog:
                 "folders it lists",
                 field="expand",
             )
-        return self._runner.run(self._search(query, most, take, expand=expand))
+        try:
+            return self._runner.run(self._search(query, most, take, expand=expand))
+        except StoreError:  # its items are gone: it was replaced twice since it was opened
+            self._catalog = None
+            return self._runner.run(self._search(query, most, take, expand=expand))
 
     def close(self) -> None:
         """End the event loop; Lambda never does."""
         self._runner.close()
 
     async def _search(
-        self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
-    ) -> FoundScenes:
-        try:
-            return await self._found(query, most, take, expand=expand)
-        except StoreError:  # its items are gone: it was replaced twice since it was opened
-            self._catalog = None
-            return await self._found(query, most, take, expand=expand)
-
-    async def _found(
         self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
     ) -> FoundScenes:
         catalog = await self._newest()

@@ -45,8 +45,16 @@ def canary(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The function."""
     with cold_start(monkeypatch, "canary") as module:
         imported: Any = module
-        imported.canary = replace(imported.canary, s3=s3, poll_s=0.0)
+        imported.canary = replace(
+            imported.canary, executions=replace(imported.canary.executions, s3=s3), poll_s=0.0
+        )
         yield module
+
+
+def act_on(module: Any, states: FakeStepFunctions) -> None:
+    """Let the function start and describe executions there."""
+    executions = replace(module.canary.executions, stepfunctions=states)
+    module.canary = replace(module.canary, executions=executions)
 
 
 def ended(digest: str) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def test_canary_says_what_is_wrong(
 ) -> None:
     """The samples are written, the gather has the name of its time, and the metric is 1 if it is wrong."""
     states = FakeStepFunctions(ends)
-    canary.canary = replace(canary.canary, stepfunctions=states)
+    act_on(canary, states)
 
     answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context())
 
@@ -85,7 +93,7 @@ def test_canary_says_what_is_wrong(
 
 def test_canary_that_is_not_found_at_once_is_not_wrong(canary: Any) -> None:
     """It looks again."""
-    canary.canary = replace(canary.canary, stepfunctions=FakeStepFunctions(ended(PIXELS), n_unknown=2))
+    act_on(canary, FakeStepFunctions(ended(PIXELS), n_unknown=2))
 
     assert canary.handler({"time": "2026-11-24T15:00:00Z"}, Context()) == {"wrong": None}
 
@@ -93,8 +101,7 @@ def test_canary_that_is_not_found_at_once_is_not_wrong(canary: Any) -> None:
 @pytest.mark.parametrize("n_unknown", [0, 9])
 def test_canary_that_does_not_end_is_wrong(canary: Any, n_unknown: int) -> None:
     """It gives up while it can still say so."""
-    states = FakeStepFunctions({"status": "RUNNING"}, n_unknown=n_unknown)
-    canary.canary = replace(canary.canary, stepfunctions=states)
+    act_on(canary, FakeStepFunctions({"status": "RUNNING"}, n_unknown=n_unknown))
 
     answer = canary.handler({"time": "2026-11-24T15:00:00Z"}, Context(left_s=29))
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import batched
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -53,18 +54,19 @@ class FakeStepFunctions:
     of_tables: tuple[str, ...] = ()
     """Names of tables that have just ended."""
 
-    def list_executions(self, **given: Any) -> dict[str, Any]:
+    def get_paginator(self, operation: str) -> Any:
         """As boto3."""
+        assert operation == "list_executions"
+        return SimpleNamespace(paginate=self._pages)
+
+    def _pages(self, **given: Any) -> Iterator[dict[str, Any]]:
         assert given["statusFilter"] == "SUCCEEDED"
         if given["stateMachineArn"] == "tables":
-            return {"executions": [{"name": name, "stopDate": NOW} for name in self.of_tables]}
-        start = int(given.get("nextToken", 0))
-        page = [
-            {"name": name, "stopDate": NOW - timedelta(hours=hours)}
-            for name, hours in self.ended[start : start + 2]
-        ]
-        more = {"nextToken": str(start + 2)} if start + 2 < len(self.ended) else {}
-        return {"executions": page} | more
+            yield {"executions": [{"name": name, "stopDate": NOW} for name in self.of_tables]}
+            return
+        for some in batched(self.ended, 2, strict=False):
+            ends = [{"name": name, "stopDate": NOW - timedelta(hours=hours)} for name, hours in some]
+            yield {"executions": ends}
 
 
 @pytest.fixture
