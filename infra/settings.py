@@ -393,10 +393,14 @@ def _schedules(
     ]
     for what in ("name", "cube"):
         values = [getattr(each, what) for each in found]
-        for value in values:
-            if values.count(value) > 1:
-                raise SettingsError("schedules", value, f"the {what} of only one schedule")
+        _refuse_repeated("schedules", values, f"the {what} of only one schedule")
     return tuple(found)
+
+
+def _refuse_repeated(key: str, values: Sequence[str], expected: str) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise SettingsError(key, value, expected)
 
 
 def _schedule(
@@ -422,10 +426,7 @@ def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
         _source_bucket(f"source_buckets[{index}]", each)
         for index, each in enumerate(context.array("source_buckets"))
     ]
-    names = [each.name for each in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise SettingsError("source_buckets", name, "named once")
+    _refuse_repeated("source_buckets", [each.name for each in found], "named once")
     return tuple(found)
 
 

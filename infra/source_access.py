@@ -1,7 +1,6 @@
 """Grants the right to read sources, and the catalog, to the roles of functions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
@@ -18,7 +17,7 @@ def grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: 
     for source in sources:
         if source.unsigned:
             continue
-        arn = Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name)
+        arn = _bucket_arn(role, source.name)
         allow(
             role,
             ["s3:GetObject"],
@@ -27,8 +26,7 @@ def grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: 
         )
         if may_list:
             allow(role, ["s3:ListBucket"], arn)
-        if source.kms_key is not None:
-            allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
+        _grant_decrypt(role, source)
 
 
 def grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) -> None:
@@ -37,9 +35,7 @@ def grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) ->
     source = next((each for each in sources if each.name == bucket), SourceBucket(name=bucket))
     if source.unsigned:
         return
-    stem = Stack.of(role).format_arn(
-        service="s3", region="", account="", resource=f"{bucket}/{key.removesuffix('.parquet')}"
-    )
+    stem = f"{_bucket_arn(role, bucket)}/{key.removesuffix('.parquet')}"
     allow(role, ["s3:GetObject"], f"{stem}.columns")
     allow(
         role,
@@ -47,19 +43,14 @@ def grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) ->
         f"{stem}.*.items",
         wildcard="each version of the catalog names its items by their digest",
     )
-    if source.kms_key is not None:
-        allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
+    _grant_decrypt(role, source)
 
 
 def grant_listing(role: iam.Role, sources: Sequence[SourceBucket]) -> None:
     """Allow listing the buckets whose folders searches may list."""
     for source in sources:
         if source.expand and not source.unsigned:
-            allow(
-                role,
-                ["s3:ListBucket"],
-                Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name),
-            )
+            allow(role, ["s3:ListBucket"], _bucket_arn(role, source.name))
 
 
 def grant_secret(role: iam.Role, name: str) -> None:
@@ -92,6 +83,12 @@ def grant_secret(role: iam.Role, name: str) -> None:
     )
 
 
-def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
-    via = f"s3.{source.key_region}.{Stack.of(role).url_suffix}"
-    return {"StringEquals": {"kms:ViaService": via}}
+def _bucket_arn(role: iam.Role, bucket: str) -> str:
+    return Stack.of(role).format_arn(service="s3", region="", account="", resource=bucket)
+
+
+def _grant_decrypt(role: iam.Role, source: SourceBucket) -> None:
+    """Allow using the key that a bucket's objects are encrypted with, if there is one. Through S3 alone."""
+    if source.kms_key is not None:
+        via = {"kms:ViaService": f"s3.{source.key_region}.{Stack.of(role).url_suffix}"}
+        allow(role, ["kms:Decrypt"], source.kms_key, conditions={"StringEquals": via})

@@ -86,13 +86,13 @@ _ITEM: Final = {
 }
 """The input of a worker, in both Maps."""
 
-_FIRST_TRY: Final = {
+_ANY_TRY: Final = {
     "gather": sfn.JsonPath.string_at("$.gather"),
     "execution": sfn.JsonPath.string_at("$.execution"),
     "tasks": sfn.JsonPath.object_at("$.tasks"),
-    "limit_s": sfn.JsonPath.number_at("$.limit_s"),
 }
-"""The event of a worker's first try."""
+_FIRST_TRY: Final = _ANY_TRY | {"limit_s": sfn.JsonPath.number_at("$.limit_s")}
+"""The event of a worker, and of its first try."""
 
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 
@@ -317,12 +317,7 @@ class StateDefinition(Construct):
             name,
             function,
             comment=comment,
-            payload={
-                "gather": sfn.JsonPath.string_at("$.gather"),
-                "execution": sfn.JsonPath.string_at("$.execution"),
-                "tasks": sfn.JsonPath.object_at("$.tasks"),
-                "late_s": sfn.JsonPath.number_at("$.late_s"),
-            },
+            payload=_ANY_TRY | {"late_s": sfn.JsonPath.number_at("$.late_s")},
             output_path=sfn.JsonPath.DISCARD,
             # each shard has a limit of its own, so only a stuck worker times out
             tries=Tries(after_timeout=1, after_crash=tries_after_crash),
