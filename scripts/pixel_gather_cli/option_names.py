@@ -1,7 +1,7 @@
 """Errors name the option that the user gave, not the field of the request that it fills."""
 
 import functools
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -106,7 +106,11 @@ def _names_of(field: str, context: click.Context, *, is_missing: bool) -> list[s
     file, _, _ = field.partition(_LINE)
     if "." in field and any(file in (each, _name_of_file(each)) for each in context.params.values()):
         return []  # a file that was given keeps its name
-    given = {each.name: each for each in _given_parameters(context)}
+    given = {
+        each.name: each
+        for each in context.command.params
+        if each.name is not None and each.name in context.params and is_given(each.name)
+    }
     others = _other_options(context, given)
     last = field.rpartition(".")[-1]
     if last in _SAYS_INSTEAD and last not in context.params and "request_file" not in given:
@@ -144,12 +148,9 @@ def _other_options(context: click.Context, given: Container[str | None]) -> dict
     }
 
 
-def _given_parameters(context: click.Context) -> Iterator[click.Parameter]:
-    for each in context.command.params:
-        if each.name in context.params and (
-            context.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
-        ):
-            yield each
+def is_given(name: str) -> bool:
+    """Tell whether the command line has an option or argument. A default is not given."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _show_option(parameter: click.Parameter) -> str:

@@ -1,4 +1,7 @@
-"""The options that describe a request and this machine's settings."""
+"""The options that describe a request and this machine's settings.
+
+What is wrong raises a `RequestError`, which names the option or the field. `main` prints it.
+"""
 
 import json
 import os

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -62,11 +62,6 @@ class BlocksReport(Struct, frozen=True, kw_only=True):
     """Checked hrefs of where it was written to."""
 
     records: tuple[BlockRecord, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        values: dict[str, Any] = to_builtins(self)
-        return values
 
     def to_text(self) -> str:
         """Return what standard output and ``blocks.txt`` say."""

@@ -33,10 +33,7 @@ from pixel_gather_cli.with_options import with_options
     "--no-report", is_flag=True, help="Write no report. 'pixel-gather report FOLDER --to DIR' does it later."
 )
 @with_options(*OUTPUT_OPTIONS)
-@click.pass_context
 def bench_suite_command(
-    context: click.Context,
-    /,
     *,
     resume: str | None,
     reference: bool,
@@ -58,7 +55,7 @@ def bench_suite_command(
     if resume is None:
         folder = begin_suite(options)
     else:
-        check_resume(context)
+        check_resume(options)
         folder = Path(resume)
     try:
         crashes = _run(folder, quiet=quiet)

@@ -13,10 +13,9 @@ from pixel_gather_bench.suite.job import ENGINES, MOST, EngineName, parse_concur
 from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs
 from pixel_gather_cli.json_output import json_option
+from pixel_gather_cli.option_names import is_given
 from pixel_gather_cli.request_options import Tile, stores_of
 from pixel_gather_cli.with_options import Option, with_options
-
-_GO_WITH_RESUME = frozenset({"resume", "reference", "no_report", "as_json", "quiet"})
 
 
 def _parse_engines(text: str) -> tuple[str, ...]:
@@ -118,15 +117,9 @@ suite_options = with_options(
 """Adds the options of a suite."""
 
 
-def check_resume(context: click.Context) -> None:
+def check_resume(options: dict[str, Any]) -> None:
     """Refuse options that the folder of a suite already sets."""
-    given = [
-        name
-        for name in context.params
-        if name not in _GO_WITH_RESUME
-        and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
+    if any(map(is_given, options)):
         raise RequestError("the folder sets what to run: give no LIST and no such options", field="--resume")
 
 

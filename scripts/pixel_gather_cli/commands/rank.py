@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
@@ -24,6 +23,7 @@ from pixel_gather.io.event_loop import run
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import Target, open_api, place_options, target_of_options
 from pixel_gather_cli.json_output import print_result
+from pixel_gather_cli.option_names import is_given
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import (
     Numbers,
@@ -232,7 +232,7 @@ def _body(request_file: str | None, list_file: str | None, options: dict[str, An
     limits = {name: value for name, value in limits.items() if value is not None}
     asked = _fields_of_options(options)
     if request_file is not None:  # a default replaces nothing
-        asked = {name: value for name, value in asked.items() if _is_given(name)}
+        asked = {name: value for name, value in asked.items() if is_given(name)}
     if area := {name: asked.pop(name) for name in ("bbox", "geojson") if name in asked}:
         asked["area"] = area
     if limits:
@@ -244,10 +244,6 @@ def _body(request_file: str | None, list_file: str | None, options: dict[str, An
         sources = parse_sources(_sources(list_file, RankingRequest.from_json(fields), options))
         body["sources"] = sources.model_dump(mode="json", exclude_defaults=True)
     return body
-
-
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 _SCENES = ("catalog", "stac", "datetime", "where", "collections")

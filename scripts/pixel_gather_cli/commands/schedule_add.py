@@ -9,6 +9,7 @@ from pixel_gather.core.schedule import OVERLAP_DAYS, TABLES, Schedule
 from pixel_gather_cli.deployment.remote import stack_options
 from pixel_gather_cli.deployment.schedules import DeployedSchedules
 from pixel_gather_cli.json_output import print_json
+from pixel_gather_cli.option_names import is_given
 from pixel_gather_cli.request_options import read_request_file, request_of, request_options
 
 
@@ -56,10 +57,8 @@ def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: b
 
 def _table_request(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """Return the request of a table. Only the option --append-to is added to what the file holds."""
-    of_table = ("request_file", "append_to")
-    for name in click.get_current_context().params:
-        source = click.get_current_context().get_parameter_source(name)
-        if name in options and name not in of_table and source is click.core.ParameterSource.COMMANDLINE:
+    for name in options:
+        if name not in ("request_file", "append_to") and is_given(name):
             raise RequestError("write what a table takes into REQUEST", field=f"--{name.replace('_', '-')}")
     append_to = options["append_to"]
     return given if append_to is None else given | {"append_to": append_to}

@@ -95,7 +95,7 @@ def open_deployment(target: Target) -> RemoteDeployment:
     """
     if not target.direct:
         return open_api(target, "gathers on AWS")
-    account, stack, given = _found(target, "gathers on AWS")
+    account, stack, given = find_stack(target, "gathers on AWS")
     from pixel_gather_cli.deployment.direct_deployment import DirectDeployment  # noqa: PLC0415 # keeps --help quick
 
     return DirectDeployment(
@@ -111,14 +111,14 @@ def open_deployment(target: Target) -> RemoteDeployment:
 
 def open_api(target: Target, what: str = "rankings on AWS") -> "ApiDeployment":
     """Find a deployment and open its API. No request is sent to it yet."""
-    account, stack, given = _found(target, what)
+    account, stack, given = find_stack(target, what)
     from pixel_gather_cli.deployment.api_deployment import ApiDeployment  # noqa: PLC0415 # keeps --help quick
 
     url = target.api or given.get("PIXEL_GATHER_API") or account.stack_output(stack, "ApiUrl")
     return ApiDeployment(url, account=account)
 
 
-def _found(target: Target, what: str) -> tuple["AwsAccount", str, Mapping[str, str]]:
+def find_stack(target: Target, what: str) -> tuple["AwsAccount", str, Mapping[str, str]]:
     """Return account, name of the stack, and the variables that speak of this stack."""
     check_extra("aws", what)
     from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick

@@ -1,7 +1,6 @@
 """The schedules of a deployment, in EventBridge Scheduler. No function of the deployment is asked."""
 
 import json
-import os
 from collections.abc import Mapping
 from copy import replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -9,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from msgspec import Struct
 
 from pixel_gather.core.errors import DeploymentError, RequestError
-from pixel_gather.core.extras import check_extra
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
-from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+from pixel_gather_cli.deployment.remote import Target, find_stack
 
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.aws_account import AwsAccount
@@ -46,14 +44,11 @@ class DeployedSchedules:
         self._scheduler = account.client("scheduler")
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any], *, environment: Mapping[str, str] = os.environ) -> Self:
+    def taken_from(cls, options: dict[str, Any]) -> Self:
         """Remove the options of `stack_options` from a command's options and open what they name."""
-        check_extra("aws", "schedules on AWS")
-        from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
-
-        stack = options.pop("stack") or environment.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
-        given = {name: options.pop(name) for name in ("region", "profile", "endpoint")}
-        return cls(AwsAccount(**given), stack)
+        given = {name: options.pop(name) for name in ("stack", "region", "profile", "endpoint")}
+        account, stack, _ = find_stack(Target(**given), "schedules on AWS")
+        return cls(account, stack)
 
     def add(self, schedule: Schedule) -> None:
         """Add a schedule. The first tick of a rate comes at once, that of a cron at its next time.
