@@ -49,8 +49,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> "Result | None":
     if event.get("is_early"):
         deployment.run(_load_early(gather))
         return None
-    percentage = event["failed_shards"]
-    finishing = _finish(gather, event["execution"], max_lost_share=percentage / 100)
+    finishing = _finish(gather, event["execution"], max_lost_share=event["failed_shards"] / 100)
     plan, report, result = deployment.run(finishing)
     shown = (
         "n_sources",

@@ -58,8 +58,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> Resolver:
     @app.serve("getOpenapi")
     def openapi() -> dict[str, Any]:
         document: dict[str, Any] = json.loads(_OPENAPI.read_text(encoding="utf-8"))
-        server = app.address
-        return document | {"servers": [{"url": server or "/"}]}
+        return document | {"servers": [{"url": app.address or "/"}]}
 
     return app
 

@@ -74,8 +74,7 @@ class Ticker(Struct, frozen=True):
         """Return the executions of a schedule that are running."""
         executions = self._of(schedule)
         found = executions.list_(limit=1000, state="running")[f"{executions.kind}s"]
-        before = schedule.executions
-        return [each["id"] for each in found if each["id"].rpartition("-")[0] + "-" == before]
+        return [each["id"] for each in found if each["id"].rpartition("-")[0] + "-" == schedule.executions]
 
     def _of(self, schedule: Schedule) -> Executions:
         return self.executions if schedule.table is None else self.tables

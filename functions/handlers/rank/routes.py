@@ -4,13 +4,11 @@ from typing import Final
 
 from handlers.api.route import Answer, Parameter, Route
 
-_RANK: Final = "rank.rank"
-
 ROUTES: Final = (
     Route(
         method="POST",
         path="/rankings",
-        function=_RANK,
+        function="rank.rank",
         name="rankScenes",
         summary="Rank scenes: at once, or as a large ranking if that would take over 20 s.",
         body="RankingRequest",

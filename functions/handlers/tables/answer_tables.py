@@ -77,8 +77,7 @@ class TableService(Struct, frozen=True):
                 job = None if committed is None else committed.result.get("job")
                 return NamedTable(opened.name, again=committed is None, job=job)
         except TimeoutError:
-            content = json.dumps(given, sort_keys=True)
-            digest = hashlib.sha256(content.encode()).hexdigest()
+            digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
             name = f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
             if asked.append_to is not None:  # its list may have grown since it was appended
                 name += f"-{time.time() // _APPENDED_AGAIN_S:.0f}"
@@ -226,8 +225,7 @@ class _Routes:
         return self._start(given, self._run(self._service.name(given, left_s=self._left_s)))
 
     def _plan(self) -> dict[str, Any]:
-        given = read_body(self.app)
-        return self._run(self._service.plan(given, left_s=self._left_s))
+        return self._run(self._service.plan(read_body(self.app), left_s=self._left_s))
 
     def _limit(self, id_: str) -> dict[str, Any]:
         most = self._service.deployment.settings.limits.get("workers")

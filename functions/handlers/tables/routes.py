@@ -1,10 +1,11 @@
 """The routes of tables: those of points and zones, and large rankings."""
 
+from functools import partial
 from typing import Final
 
 from handlers.api.route import FLAG, LIMIT_QUERY, Answer, Parameter, Route, list_query
 
-_TABLES: Final = "tables.answer_tables"
+_route = partial(Route, function="tables.answer_tables")
 _IMAGES: Final = {
     "list": Parameter("Address of a list of the images."),
     "catalog": Parameter("Address of a catalog, instead; the deployment's, if neither is given."),
@@ -18,10 +19,9 @@ _AT_ONCE: Final = {
 }
 
 ROUTES: Final = (
-    Route(
+    _route(
         method="GET",
         path="/series",
-        function=_TABLES,
         name="getSeries",
         summary="Read one point through all images, in the order of time.",
         query={
@@ -34,20 +34,18 @@ ROUTES: Final = (
         answers=_AT_ONCE,
         problems=(422, 429, 503),
     ),
-    Route(
+    _route(
         method="POST",
         path="/series",
-        function=_TABLES,
         name="readSeries",
         summary="Read one point, or the mean in a polygon, through all images, in the order of time.",
         body="SeriesRequest",
         answers=_AT_ONCE,
         problems=(400, 422, 429, 503),
     ),
-    Route(
+    _route(
         method="GET",
         path="/drill",
-        function=_TABLES,
         name="drill",
         summary="Read one pixel of every file of a list, each with its bands as they are stored.",
         query={
@@ -62,10 +60,9 @@ ROUTES: Final = (
         },
         problems=(422, 429, 503),
     ),
-    Route(
+    _route(
         method="POST",
         path="/tables",
-        function=_TABLES,
         name="makeTable",
         summary="Start a table of points or zones, or find the one that the same request has started.",
         body="TableRequest",
@@ -75,57 +72,51 @@ ROUTES: Final = (
         },
         problems=(400, 422, 429, 503, 504),
     ),
-    Route(
+    _route(
         method="POST",
         path="/tables/plan",
-        function=_TABLES,
         name="planTable",
         summary="Price a table of points or zones, reading some headers and no pixel.",
         body="TableRequest",
         answers={200: Answer("The plan.", "TablePlan")},
         problems=(400, 422, 503, 504),
     ),
-    Route(
+    _route(
         method="GET",
         path="/tables",
-        function=_TABLES,
         name="listTables",
         summary="List tables and large rankings, the latest first.",
         query=list_query("Tables"),
         answers={200: Answer("One page.", "Tables")},
         problems=(422, 429),
     ),
-    Route(
+    _route(
         method="GET",
         path="/tables/{id}",
-        function=_TABLES,
         name="getTable",
         summary="Progress of a table or large ranking; at the end where it is.",
         answers={200: Answer("As it is now.", "TableStatus")},
         problems=(404, 429, 503, 504),
     ),
-    Route(
+    _route(
         method="DELETE",
         path="/tables/{id}",
-        function=_TABLES,
         name="stopTable",
         summary="Stop a table or large ranking; what it has read is kept.",
         answers={200: Answer("It has ended.", "TableLine")},
         problems=(404, 429),
     ),
-    Route(
+    _route(
         method="POST",
         path="/tables/{id}/redrive",
-        function=_TABLES,
         name="redriveTable",
         summary="Go on with a table or large ranking that failed, timed out or was stopped.",
         answers={202: Answer("Running.", "TableLine")},
         problems=(404, 409, 429),
     ),
-    Route(
+    _route(
         method="POST",
         path="/tables/{id}/limit",
-        function=_TABLES,
         name="limitTable",
         summary="Let a running table or large ranking have fewer workers, or more, until its round ends.",
         query=LIMIT_QUERY,

@@ -179,8 +179,7 @@ def s3_client(stores: StoreSettings) -> Any:
 
 def _s3_stream(stored: IngestObject, client: Any, *, pays: bool) -> Iterator[bytes]:
     bucket, key = _bucket_and_key(stored.href)
-    body = client.get_object(Bucket=bucket, Key=key, **_payer(pays=pays))["Body"]
-    yield from body.iter_chunks(_CHUNK)
+    yield from client.get_object(Bucket=bucket, Key=key, **_payer(pays=pays))["Body"].iter_chunks(_CHUNK)
 
 
 def _http_stream(stored: IngestObject) -> Iterator[bytes]:

@@ -84,8 +84,7 @@ def _warm_bucket(
     Raises:
         GatherError: The process crashed.
     """
-    configuration = Configuration(engine="fast", concurrency=None)
-    job = settings.job(configuration, 0, hrefs, Path())
+    job = settings.job(Configuration(engine="fast", concurrency=None), 0, hrefs, Path())
     try:
         run_one(replace(job, keep_in=None))
     except RunCrashedError as error:

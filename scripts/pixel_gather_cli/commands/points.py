@@ -53,5 +53,5 @@ def points_command(*, features: str, **options: Any) -> int:
     pixel-gather points plots.csv --sources list.csv --id plot_id --to plots.parquet
     pixel-gather points visits.csv --sources list.csv --time visited --tolerance 10d --to visits.parquet
     """
-    method = Method.of(options.pop("method"), options.pop("square"))
-    return run_table(PointTable(method), features, options)
+    kind = PointTable(Method.of(options.pop("method"), options.pop("square")))
+    return run_table(kind, features, options)

@@ -203,8 +203,7 @@ def gather_samples(stack: DeployedStack) -> Smoke:
     begun = datetime.now(UTC)
     with aws_errors_in_words():
         stack.put_samples()
-        request = samples.request_of(stack.control_bucket, name=name, report=True)
-        arn = stack.start(request, name)
+        arn = stack.start(samples.request_of(stack.control_bucket, name=name, report=True), name)
         execution = stack.wait(arn)
         if execution["status"] != "SUCCEEDED":
             raise DeploymentError(

@@ -184,8 +184,7 @@ def _run_children(
     waiting = [
         index for index, child in enumerate(run["_children"]) if child is None or child["status"] != SUCCEEDED
     ]
-    at_once = min(max_workers, max(len(waiting), 1))
-    pool = ThreadPoolExecutor(max_workers=at_once)
+    pool = ThreadPoolExecutor(max_workers=min(max_workers, max(len(waiting), 1)))
     futures = [
         pool.submit(contextvars.copy_context().run, _run_child, run, index, iterator, execution, context)
         for index in waiting
