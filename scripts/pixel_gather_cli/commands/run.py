@@ -65,7 +65,7 @@ def run_command(
         def say(complete: Gathered) -> None:
             stack.close()
             if not as_json:
-                click.echo(_as_text(complete) if verbose else _in_short(complete, request))
+                click.echo(_as_text(complete, request, verbose=verbose))
             if not complete.was_complete and request.output.report:
                 stack.enter_context(open_progress("drawing the report", quiet=quiet))
 
@@ -79,7 +79,7 @@ def run_command(
     if opens:
         open_page(gathered.page)
     n_failed = gathered.report.n_failed
-    if n_failed and gathered.n_appended == 0 and not gathered.n_retried:  # nothing above tells of them
+    if n_failed and _did_nothing(gathered):  # nothing above tells of them
         said = f"exit code 1: the cube has {counted(n_failed, 'failed source')}, and none was read again"
         click.echo(said, err=True)
     return 1 if n_failed else 0
@@ -111,39 +111,35 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
     }
 
 
-def _as_text(gathered: Gathered) -> str:
-    cube = _line("cube", _end_of(gathered))
-    # of an append that did nothing, the report is the one of an earlier gather
-    is_earlier = gathered.n_appended == 0 and not gathered.n_retried
-    return cube if is_earlier else f"{gathered.report.to_text()}\n{cube}"
+def _did_nothing(gathered: Gathered) -> bool:
+    """Tell whether it is an append that found nothing to do. Its report is the one of an earlier gather."""
+    return gathered.n_appended == 0 and not gathered.n_retried
 
 
-def _in_short(gathered: Gathered, request: GatherRequest) -> str:
-    """Return what most users want to know, and what went wrong, in few lines."""
-    report = gathered.report
-    if gathered.n_appended == 0 and not gathered.n_retried:  # the report is the one of an earlier gather
-        return _line("cube", _end_of(gathered))
+def _as_text(gathered: Gathered, request: GatherRequest, *, verbose: bool) -> str:
+    """Return the whole report, or what most users want to know, and what went wrong, in few lines."""
+    report, cube = gathered.report, _line("cube", _end_of(gathered))
+    if _did_nothing(gathered):
+        return cube
+    if verbose:
+        return f"{report.to_text()}\n{cube}"
     shape = " x ".join(f"{length:,}" for length in report.shape_of_arrays)
     arrays = zip(report.measurements, report.dtypes, strict=True)
     names = ", ".join(f"{name} ({dtype})" for name, dtype in arrays)
-    n_read = report.n_read
     speed = f"{report.wall_s:,.2f} s, {report.sources_per_s:,.1f} sources/s"
     received = f"{size(report.fetched_nbytes)} received in {counted(report.requests, 'request')}"
     failures = [
         (f"  {each.status}", f"{each.n_sources:,}: {each.reason}, such as {shown_href(each.hrefs[0])}")
         for each in report.causes
     ]
-    warnings = [(WARNING, each) for each in report.warnings]
     lines = [
         ("shape", shorten_in_middle(f"{shape} of {names}", _WIDEST)),
-        ("sources read", f"{n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
+        ("sources read", f"{report.n_read:,} of {report.n_sources:,}, {report.n_failed:,} failed; {speed}"),
         ("bytes", f"{received}, {size(report.stored_nbytes)} stored"),
         *in_few_lines(failures, most=_MOST_CAUSES),
-        *in_few_lines(warnings, most=3),
-        ("cube", _end_of(gathered)),
-        ("next", _next(gathered, request)),
+        *in_few_lines([(WARNING, each) for each in report.warnings], most=3),
     ]
-    return "\n".join(_line(*each) for each in lines)
+    return "\n".join([*(_line(*each) for each in lines), cube, _line("next", _next(gathered, request))])
 
 
 def _next(gathered: Gathered, request: GatherRequest) -> str:
