@@ -17,11 +17,7 @@ class TableLimits(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: object) -> "TableLimits":
-        """Check ``{usd, seconds}``.
-
-        Raises:
-            RequestError: It names what is wrong.
-        """
+        """Check ``{usd, seconds}``."""
         if given is None:
             return cls()
         if not isinstance(given, Mapping):

@@ -259,11 +259,7 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
 
 
 def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> None:
-    """Refuse a request that reduces scenes to other rows than the cube has.
-
-    Raises:
-        RequestError: The message names both.
-    """
+    """Refuse a request that reduces scenes to other rows than the cube has."""
     asked = None if request.reduce is None else request.reduce.told()
     if asked != template.reduce:
         raise _differs("reduce", _describe_reduction(template.reduce), _describe_reduction(asked))

@@ -45,11 +45,7 @@ class Precision(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: object) -> "Precision":
-        """Check a number, a share such as ``2%``, ``coarse``, ``exact`` or ``every:5``.
-
-        Raises:
-            RequestError: It is none of them.
-        """
+        """Check a number, a share such as ``2%``, ``coarse``, ``exact`` or ``every:5``."""
         if isinstance(given, Mapping) and given.keys() == {"every"}:
             given = f"every:{given['every']}"
         text = str(given).strip()
@@ -117,11 +113,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         bands: Mapping[str, str] | None = None,
         raw: bool = False,
     ) -> "RankingRequest":
-        """Check what is ranked.
-
-        Raises:
-            RequestError: It names what is wrong.
-        """
+        """Check what is ranked."""
         if not isinstance(by, str) or not by.strip():
             raise RequestError("write what to rank by, such as ndvi or (nir - red) / (nir + red)", field="by")
         by = by.strip()
@@ -159,11 +151,7 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "RankingRequest":
-        """Check the fields of a request's body, all but its scenes.
-
-        Raises:
-            RequestError: It names what is wrong.
-        """
+        """Check the fields of a request's body, all but its scenes."""
         check_names(given, RANKING_FIELDS)
         area = given.get("area") or {}
         if area == "scene":
