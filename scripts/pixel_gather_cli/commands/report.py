@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
@@ -27,18 +26,8 @@ _OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
 """What those beside the suite leave: a report already."""
 
 
-class _PlaceContent(Struct, frozen=True, kw_only=True):
-    """The content of one place: a cube, or the runs of a benchmark."""
-
-    evidence: Evidence | None
-    runs: tuple[Run, ...]
-
-    def named(self, name: str) -> "_PlaceContent":
-        """Return the content of a cube under another name."""
-        assert self.evidence is not None  # noqa: S101 # a cube is here
-        (run,) = self.runs
-        evidence = replace(self.evidence, name=name, run=replace(run, name=name))
-        return _PlaceContent(evidence=evidence, runs=(evidence.run,))
+type _PlaceContent = Evidence | tuple[Run, ...]
+"""A cube, or the runs of a benchmark."""
 
 
 @click.command("report")
@@ -92,11 +81,10 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
     if root == "file://":
         refuse_within_cube(Path(f"/{path}"), field="cube")
     if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
-        return _PlaceContent(evidence=None, runs=_runs_of_benchmark(folder, place))
+        return _runs_of_benchmark(folder, place)
     from pixel_gather.features.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
 
-    evidence = read_evidence(_open_store(href, settings), place=show_place(href))
-    return _PlaceContent(evidence=evidence, runs=(evidence.run,))
+    return read_evidence(_open_store(href, settings), place=show_place(href))
 
 
 def _check_href(place: str) -> str:
@@ -137,10 +125,10 @@ def _write_report(
     from pixel_gather.features.report.report_files import make_comparison_files, report_files_of  # noqa: PLC0415 # as above
     from pixel_gather_bench.figures.draw import put_figures  # noqa: PLC0415 # as above
 
-    names = iter(names_apart([each.evidence.place for each in found if each.evidence is not None]))
-    found = [each.named(next(names)) if each.evidence is not None else each for each in found]
-    runs = [run for each in found for run in each.runs]
-    evidences = [each.evidence for each in found if each.evidence is not None]
+    names = iter(names_apart([each.place for each in found if isinstance(each, Evidence)]))
+    found = [_rename(each, next(names)) if isinstance(each, Evidence) else each for each in found]
+    evidences = [each for each in found if isinstance(each, Evidence)]
+    runs = [run for each in found for run in ([each.run] if isinstance(each, Evidence) else each)]
     is_one_cube = len(found) == 1 and bool(evidences)
     # One gather's report has figures only beside those of 2018.
     drawn = runs if with_published or not is_one_cube else []
@@ -158,6 +146,10 @@ def _write_report(
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return files, [plot.name for plot in plots]
+
+
+def _rename(evidence: Evidence, name: str) -> Evidence:
+    return replace(evidence, name=name, run=replace(evidence.run, name=name))
 
 
 def _make_folder(to: str) -> Path:

@@ -1,8 +1,7 @@
 """A deployment reached by its state machine and bucket, without the API."""
 
 import base64
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -51,8 +50,7 @@ class DirectDeployment:
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather."""
-        with _explain_id_of_table(id_):
-            return self._executions.status(id_)
+        return _about(id_, self._executions.status)
 
     def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
         """Return one page of gathers.
@@ -66,25 +64,21 @@ class DirectDeployment:
 
     def stop(self, id_: str) -> dict[str, Any]:
         """Stop a gather."""
-        with _explain_id_of_table(id_):
-            return self._executions.stop(id_)
+        return _about(id_, self._executions.stop)
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Change the workers of a running gather."""
-        with _explain_id_of_table(id_):
-            return self._executions.limit(id_, workers)
+        return _about(id_, self._executions.limit, workers)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts."""
-        with _explain_id_of_table(id_):
-            return self._executions.redrive(id_)
+        return _about(id_, self._executions.redrive)
 
 
-@contextmanager
-def _explain_id_of_table(id_: str) -> Iterator[None]:
-    """Say of the id of a table that it needs the API. Tables have a state machine of their own."""
+def _about(id_: str, do: Callable[..., dict[str, Any]], *rest: int) -> dict[str, Any]:
+    """Do something with a gather. Tables have a state machine of their own, so their ids need the API."""
     try:
-        yield
+        return do(id_, *rest)
     except GatherNotFoundError as error:
         if not id_.startswith(_OF_TABLES):
             raise
