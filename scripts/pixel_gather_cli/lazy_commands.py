@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, override
 
 import click
 from click.shell_completion import CompletionItem
@@ -48,14 +48,12 @@ class LazyCommands(click.Group):
         sys.stdout.flush()
         return answer
 
+    @override
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names in alphabetical order."""
-        del ctx
         return sorted(self.summaries)
 
+    @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command and return it, or None if there is none of that name."""
-        del ctx
         if cmd_name not in self.summaries:
             return None
         self.before_import()
@@ -153,9 +151,8 @@ class _PathText(click.types.StringParamType):
     def __init__(self, kind: Literal["file", "dir"]) -> None:
         self.kind = kind
 
+    @override
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return one item. It tells the shell to complete paths."""
-        del ctx, param
-        return [CompletionItem(incomplete, type=self.kind)]
+        return [CompletionItem(incomplete, type=self.kind)]  # tells the shell to complete paths

@@ -40,9 +40,8 @@ def log_options(command: click.Command) -> list[click.Option]:
     return [*([] if any(each.name == "verbose" for each in command.params) else [verbose]), log_file]
 
 
-def log_if(context: click.Context, parameter: click.Parameter, is_wanted: bool) -> bool:  # noqa: FBT001 # click's own
+def log_if(_context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> bool:  # noqa: FBT001 # click's own
     """Log to standard error if that is wanted: the callback of ``--verbose``."""
-    del context, parameter
     if is_wanted:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter(_FORMAT))

@@ -418,7 +418,6 @@ def _fill_like(given: dict[str, Any]) -> Any:
     if not (isinstance(grid, dict) and "like" in grid):
         return given
     from pixel_gather.features.gather.like_grid import fill_like  # noqa: PLC0415 # it takes 0.3 s
-    from pixel_gather.in_process.settings import Settings  # noqa: PLC0415 # as above
     from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
 
     return run(fill_like(given, Settings()))

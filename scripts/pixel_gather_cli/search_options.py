@@ -4,12 +4,10 @@ from typing import Any
 
 import click
 
-from pixel_gather.features.catalog.search import SearchCriteria
 from pixel_gather_cli.request_options import Numbers, collection_option, read_geojson
 from pixel_gather_cli.with_options import with_options
 
 _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
-
 
 search_options = with_options(
     click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="Box in degrees; W > E crosses 180°."),
@@ -33,11 +31,6 @@ search_options = with_options(
     ),
 )
 """Adds the options to a command."""
-
-
-def search_of(options: dict[str, Any]) -> SearchCriteria:
-    """Take the options out of the arguments and return the search that they describe."""
-    return SearchCriteria.of(**search_given(options))
 
 
 def search_given(options: dict[str, Any]) -> dict[str, Any]:

@@ -41,9 +41,8 @@ type _Loaded = tuple[CubePlan, tuple[ShardTask, ...]]
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> "Result | None":
+def handler(event: dict[str, Any], _context: LambdaContext) -> "Result | None":
     """Finish a gather and return its result. Return nothing after an early event."""
-    del context
     gather = event["gather"]
     logger.append_keys(gather_id=cube_name(gather))
     if event.get("is_early"):

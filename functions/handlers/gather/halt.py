@@ -26,9 +26,8 @@ switch = Switch(
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(_event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Halt the deployment."""
-    del event
     limited = switch.halt(left_s=lambda: context.get_remaining_time_in_millis() / 1000)
     logger.warning("halted", extra={"limited": limited})
     return {"limited": limited}

@@ -118,9 +118,8 @@ ticker = Ticker(
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Start the gather of a tick."""
-    del context
     told = deployment.run(ticker.tick(event))
     logger.info("tick", extra=told)
     return told

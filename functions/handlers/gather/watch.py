@@ -83,9 +83,8 @@ watch = Watch(machines, boto3.client("scheduler"), boto3.client("stepfunctions")
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, float]:
+def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, float]:
     """Write how late each schedule is, and 0 if there is none."""
-    del context
     late = watch.lateness(event["group"], now=datetime.now(UTC))
     for schedule, lateness in late.items():
         metrics.write({SCHEDULE_LATENESS: [lateness]}, schedule=schedule)

@@ -17,11 +17,11 @@ from pixel_gather.core.scenes.scene_sources import Address, address_of, asset_ch
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.catalog.catalog import write_items
-from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, found_scenes
+from pixel_gather.features.catalog.search import N_LISTINGS, FoundScenes, Item, SearchCriteria, found_scenes
 from pixel_gather.in_process.places import check_parquet_place
 from pixel_gather_cli.progress import with_progress
 from pixel_gather_cli.request_options import store_options, stores_of
-from pixel_gather_cli.search_options import search_of, search_options
+from pixel_gather_cli.search_options import search_given, search_options
 
 _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
 _MOST_NAMED: Final = 30
@@ -93,7 +93,7 @@ def search_command(**options: Any) -> int:
     format_ = _format(given["format_"], as_json=given["as_json"]) or ("csv" if assets else "table")
     _check_to(given["to"], format_)
     stores = stores_of(options)
-    wanted = search_of(options)
+    wanted = SearchCriteria.of(**search_given(options))
     found = found_scenes(
         wanted,
         catalog=given["catalog"],
