@@ -28,7 +28,6 @@ from infra.bundle.wheels import (
     REPOSITORY,
     BundleError,
     locked_requirements,
-    runtime_requirements,
     unpack,
 )
 from infra.file_lock import file_lock
@@ -111,7 +110,7 @@ def runtime(machine: str, *, below: Path = _BUNDLES) -> Path:
         BundleError: As ``bundle``.
     """
     _check("machine", machine, MACHINES)
-    return _wheels("runtime", machine, runtime_requirements(), with_expat=False, below=below)
+    return _wheels("runtime", machine, locked_requirements("runtime"), with_expat=False, below=below)
 
 
 def unzipped_nbytes(folder: Path) -> int:

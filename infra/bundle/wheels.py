@@ -1,10 +1,8 @@
 """Unpacks the wheels of a dependency group, as ``uv.lock`` pins them, into a folder."""
 
 import os
-import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,9 +12,6 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 IN_THE_RUNTIME: Final = ("boto3", "botocore", "s3transfer")
 """Packages of Lambda's own Python."""
-
-_RUNTIME: Final = ("awslambdaric", "boto3")
-"""The packages of Lambda's own Python. Their dependencies are added."""
 
 _PYTHON: Final = "3.13"
 _PLATFORM: Final = "manylinux_2_28"
@@ -37,29 +32,6 @@ def locked_requirements(group: str, *, without: Sequence[str] = ()) -> str:
     """
     options = [f"--no-emit-package={name}" for name in without]
     return _uv("export", "--locked", "--only-group", group, "--no-emit-project", "--no-header", *options)
-
-
-def runtime_requirements() -> str:
-    """Return the packages of Lambda's own Python in the same form.
-
-    Raises:
-        BundleError: There is no uv, or ``uv.lock`` does not fit ``pyproject.toml``.
-    """
-    all_of_it = _uv("export", "--locked", "--all-groups", "--no-emit-project", "--no-header", "--no-annotate")
-    wanted = _with_dependencies(_RUNTIME)
-    return "".join(
-        block for block in re.split(r"(?m)^(?=\S)", all_of_it) if block.partition("==")[0] in wanted
-    )
-
-
-def _with_dependencies(names: Sequence[str]) -> set[str]:
-    lock = tomllib.loads((REPOSITORY / "uv.lock").read_text())
-    needed = {package["name"]: package.get("dependencies", []) for package in lock["package"]}
-    found, new = set[str](), set(names)
-    while new:
-        found |= new
-        new = {dependency["name"] for name in new for dependency in needed[name]} - found
-    return found
 
 
 def unpack(requirements: str, folder: Path, *, machine: str) -> None:
