@@ -10,6 +10,7 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -168,15 +169,12 @@ class Monitoring(Construct):
 
         Two in a row have to be wrong: each comes at its own minute of a period. If they cease, that is told.
         """
-        rule = events.CfnRule(
+        events.Rule(
             self,
             "CanaryRule",
             description="Has the samples gathered, for an alarm",
-            schedule_expression=f"rate({every.to_hours():g} hour{'s' if every.to_hours() > 1 else ''})",
-            targets=[events.CfnRule.TargetProperty(arn=canary.function.function_arn, id="Canary")],
-        )
-        canary.function.add_permission(
-            "Rule", principal=iam.ServicePrincipal("events.amazonaws.com"), source_arn=rule.attr_arn
+            schedule=events.Schedule.rate(every),
+            targets=[targets.LambdaFunction(canary.function)],
         )
         self._alarm(
             "Canary",

@@ -11,6 +11,7 @@ from typing import Final
 
 from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
@@ -92,19 +93,13 @@ class Schedules(Construct):
 
     def _call_hourly(self, watch: GatherFunction) -> None:
         """Let EventBridge call the function that looks at the schedules, which may see them."""
-        rule = events.CfnRule(
+        group = events.RuleTargetInput.from_object({"group": self.group_name})
+        events.Rule(
             self,
             "Hourly",
             description="Has the lateness of schedules written, for an alarm",
-            schedule_expression="rate(1 hour)",
-            targets=[
-                events.CfnRule.TargetProperty(
-                    arn=watch.function.function_arn, id="Watch", input=json.dumps({"group": self.group_name})
-                )
-            ],
-        )
-        watch.function.add_permission(
-            "Hourly", principal=iam.ServicePrincipal("events.amazonaws.com"), source_arn=rule.attr_arn
+            schedule=events.Schedule.rate(Duration.hours(1)),
+            targets=[targets.LambdaFunction(watch.function, event=group)],
         )
         self.grant(watch.role, "scheduler:GetSchedule")
 
