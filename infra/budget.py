@@ -4,7 +4,7 @@ AWS Budgets sees what AWS bills, some hours late. So an alarm on the dollars of 
 `infra.monitoring`, tells the same topic.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_budgets as budgets
@@ -41,16 +41,10 @@ class Budget(Construct):
         self.topic.add_subscription(subscriptions.LambdaSubscription(halt.function))
         budgets_of_account = Stack.of(self).format_arn(service="budgets", region="", resource="*")
         for service, source in (("budgets", budgets_of_account), ("cloudwatch", None)):
-            of_account = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-            from_budgets = {} if source is None else {"ArnLike": {"aws:SourceArn": source}}
-            self.topic.add_to_resource_policy(
-                iam.PolicyStatement(
-                    principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
-                    actions=["sns:Publish"],
-                    resources=[self.topic.topic_arn],
-                    conditions={**of_account, **from_budgets},
-                )
-            )
+            conditions: dict[str, Any] = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            if source is not None:
+                conditions["ArnLike"] = {"aws:SourceArn": source}
+            self.topic.grant_publish(iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=conditions))
         told = [("SNS", self.topic.topic_arn), *([("EMAIL", email)] if email is not None else [])]
         made = budgets.CfnBudget(
             self,

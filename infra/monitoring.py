@@ -12,6 +12,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_stepfunctions as sfn
@@ -129,12 +130,7 @@ class Monitoring(Construct):
         # Does the account allow what runs, does the API answer, and what does all of it cost?
         self._alarm(
             "NearQuota",
-            cloudwatch.Metric(
-                namespace="AWS/Lambda",
-                metric_name="ConcurrentExecutions",
-                statistic="Maximum",
-                period=PERIOD,
-            ),
+            lambda_.Function.metric_all_concurrent_executions(statistic="Maximum", period=PERIOD),
             threshold=math.ceil(_NEAR_QUOTA * settings.account_concurrency),
             periods=_THROTTLED_PERIODS,
             description=f"The account runs {_NEAR_QUOTA:.0%} of the functions that it may, all applications "
@@ -278,14 +274,8 @@ class Monitoring(Construct):
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
         # IfExists: EventBridge's documentation does not say that it sends the account with a message.
         for service, operator in (("cloudwatch", "StringEquals"), ("events", "StringEqualsIfExists")):
-            topic.add_to_resource_policy(
-                iam.PolicyStatement(
-                    principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
-                    actions=["sns:Publish"],
-                    resources=[topic.topic_arn],
-                    conditions={operator: {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-                )
-            )
+            of_account = {operator: {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+            topic.grant_publish(iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=of_account))
         if email is not None:
             topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
@@ -374,7 +364,6 @@ class Monitoring(Construct):
             name,
             metric=metric,
             threshold=threshold,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             evaluation_periods=periods,
             treat_missing_data=missing.MISSING if is_missed else missing.NOT_BREACHING,
             alarm_description=description,

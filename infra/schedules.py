@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import Aws, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -52,10 +52,7 @@ class Schedules(Construct):
                     "StringEquals": {
                         "aws:SourceAccount": Aws.ACCOUNT_ID,
                         "aws:SourceArn": stack.format_arn(
-                            service="scheduler",
-                            resource="schedule-group",
-                            resource_name=self.group_name,
-                            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+                            service="scheduler", resource="schedule-group", resource_name=self.group_name
                         ),
                     }
                 },
