@@ -15,7 +15,6 @@ class Readers:
     """This process's readers, one for each way of signing, to be used on the deployment's event loop."""
 
     def __init__(self, deployment: Deployment, *, holds_a_shard: bool) -> None:
-        """Open nothing yet."""
         self._deployment = deployment
         self._fall_back = GdalSettings.within_memory(
             deployment.settings.memory_mib, holds_a_shard=holds_a_shard

@@ -51,7 +51,6 @@ class OpenCatalog:
     """The newest version of the deployment's catalog."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] | None = None) -> None:
-        """Read nothing yet."""
         self._settings = settings
         self._clock = clock or SteadyClock()
         self._runner = open_runner()

@@ -33,7 +33,6 @@ class ImageWorker:
     """
 
     def __init__(self, deployment: Deployment) -> None:
-        """Open nothing yet."""
         self._deployment = deployment
         self._opened: _Opened | None = None
 

@@ -13,7 +13,6 @@ class FileWay(Puller):
     """Reads by seek and read."""
 
     def __init__(self, job: IngestJob) -> None:
-        """Open nothing yet."""
         super().__init__(job)
         self._files: dict[int, IO[bytes]] = {}
 

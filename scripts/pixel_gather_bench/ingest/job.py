@@ -127,7 +127,6 @@ class Puller(ABC):
     """A way at work on one job."""
 
     def __init__(self, job: IngestJob) -> None:
-        """Start nothing yet."""
         self._job = job
 
     def ready(self, index: int) -> None:  # noqa: B027 # most ways have nothing to do

@@ -21,7 +21,6 @@ class PipeWay(Puller):
     """Goes forward only: a range of another object is reached through all bytes before it."""
 
     def __init__(self, job: IngestJob) -> None:
-        """Start nothing yet."""
         super().__init__(job)
         program = pipe_program({each.href.partition("://")[0] for each in job.objects})
         self._commands = [_command(each, job.stores, program) for each in job.objects]

@@ -28,7 +28,6 @@ class WholeWay(FileWay):
     """Reads from a file that each object is downloaded to at its first use."""
 
     def __init__(self, job: IngestJob, download: Download) -> None:
-        """Download nothing yet."""
         super().__init__(job)
         self._download = download
 
@@ -141,7 +140,6 @@ class GetObjectWay(Puller):
     """One GET whose body is read as it comes, and a GET for each range."""
 
     def __init__(self, job: IngestJob) -> None:
-        """Send nothing yet."""
         super().__init__(job)
         self._client = s3_client(job.stores)
 

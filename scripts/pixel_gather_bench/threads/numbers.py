@@ -71,12 +71,8 @@ class BackEndCurve(Struct, frozen=True, kw_only=True):
 
 def by_back_end(hrefs: Sequence[str]) -> dict[BackEnd, tuple[str, ...]]:
     """Return the hrefs of each kind of back end, in their order."""
-    kinds = [_back_end_of(href) for href in hrefs]
-    return {
-        kind: tuple(href for href, its in zip(hrefs, kinds, strict=True) if its == kind)
-        for kind in BACK_ENDS
-        if kind in kinds
-    }
+    found = {kind: tuple(href for href in hrefs if _back_end_of(href) == kind) for kind in BACK_ENDS}
+    return {kind: its for kind, its in found.items() if its}
 
 
 def shorten_job(job: SuiteJob) -> SuiteJob:

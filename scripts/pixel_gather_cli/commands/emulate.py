@@ -145,7 +145,6 @@ class Steps:
     """Says which step of the deployment begins, and every few seconds that it goes on."""
 
     def __init__(self) -> None:
-        """Start the clock."""
         self._started = time.monotonic()
         self._step: str | None = None
 

@@ -22,7 +22,6 @@ class DirectDeployment:
     """Implements `pixel_gather_cli.deployment.deployment.RemoteDeployment` on Step Functions and S3."""
 
     def __init__(self, *, account: AwsAccount, state_machine_arn: str, control_bucket: str) -> None:
-        """Open the clients."""
         self._bucket = control_bucket
         self._s3 = account.client("s3")
         self._executions = Executions(

@@ -101,7 +101,6 @@ class DeployedStack:
     """A deployment, as the person who has deployed it sees it."""
 
     def __init__(self, account: AwsAccount, stack: str, *, poll_s: float = _POLL_S) -> None:
-        """Open the clients."""
         self.account, self.stack, self.poll_s = account, stack, poll_s
         self.machine = account.stack_output(stack, "StateMachineArn")
         self.control_bucket = account.stack_output(stack, "ControlBucket")

@@ -207,7 +207,6 @@ class WatchLines:
     """Writes a line whenever something has changed, and every few seconds that it goes on: for a log."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._last = ""
         self._is_said = False
 
