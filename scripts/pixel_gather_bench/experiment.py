@@ -30,14 +30,12 @@ def new_folder(to: Path, kind: str) -> Path:
     name = f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     try:
         to.mkdir(parents=True, exist_ok=True)
-        for n_before in count():  # two may start in one second
-            folder = to / (f"{name}-{n_before + 1}" if n_before else name)
-            if not folder.exists():
-                folder.mkdir()
-                return folder
+        folders = (to / (f"{name}-{n}" if n > 1 else name) for n in count(1))
+        folder = next(each for each in folders if not each.exists())  # two may start in one second
+        folder.mkdir()
     except OSError as error:
         raise RequestError(f"no folder can be made in {to}: {error.strerror}", field="to") from error
-    raise AssertionError
+    return folder
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -192,13 +191,12 @@ def _pixel(part: float, shape: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def _rate(read_at: Callable[[float], object]) -> float:
-    began_s = time.monotonic()
-    for n_done in count(1):
+    began_s, elapsed_s, n_done = time.monotonic(), 0.0, 0
+    while n_done < _FEWEST or (n_done < _MOST and elapsed_s <= _LONGEST_S):
+        n_done += 1
         read_at(n_done * _GOLDEN % 1)
         elapsed_s = time.monotonic() - began_s
-        if n_done == _MOST or (n_done >= _FEWEST and elapsed_s > _LONGEST_S):
-            return n_done / elapsed_s
-    raise AssertionError
+    return n_done / elapsed_s
 
 
 def _largest_error(job: BlockJob, read_back: Pixels, written: Pixels) -> float:

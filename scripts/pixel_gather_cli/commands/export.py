@@ -72,8 +72,6 @@ def export_command(
     """
     if rgb is not None and (measurements or rgb.count(",") != 2):  # noqa: PLR2004 # three names
         raise click.UsageError("write --rgb red,green,blue, without --measurement")
-    if stretch is not None and len(stretch) != 2:  # noqa: PLR2004 # black and white
-        raise click.UsageError("write --stretch LOW,HIGH, such as --stretch 0,3000")
     _check_pictures(to, rgb, given={**options, "stretch": stretch})
     if to.endswith(".tar"):
         if options["where"] or rgb is not None:

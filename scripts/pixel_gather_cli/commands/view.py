@@ -3,6 +3,7 @@
 import json
 import re
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +42,8 @@ def view_command(
         click.echo("Ctrl-C ends.", err=True)
         if not no_open and not webbrowser.open(server.url):
             click.echo("no browser found: open the address yourself", err=True)
-        try:
+        with suppress(KeyboardInterrupt):
             server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
     return 0
 
 
