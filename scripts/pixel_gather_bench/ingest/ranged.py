@@ -1,9 +1,8 @@
 """The ways of ranged reads: one by one, and several in flight whose answers are taken in order."""
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 
+from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.event_loop import open_runner
 from pixel_gather.io.store.object_store import Objects
@@ -32,18 +31,9 @@ class RangedWay(Puller):
 
     def reads(self, reads: Iterable[Read]) -> Iterator[memoryview]:
         """Yield the bytes of each range."""
-        answers = self._answers(reads)
+        answers = in_order(reads, self._read_one, most_ahead=self._most_ahead)
         while (answer := self._runner.run(_next(answers))) is not None:
             yield answer
-
-    async def _answers(self, reads: Iterable[Read]) -> AsyncGenerator[memoryview]:
-        under_way: deque[asyncio.Task[memoryview]] = deque()
-        for read in reads:
-            under_way.append(asyncio.ensure_future(self._read_one(read)))
-            if len(under_way) >= self._most_ahead:
-                yield await under_way.popleft()
-        while under_way:
-            yield await under_way.popleft()
 
     async def _read_one(self, read: Read) -> memoryview:
         stored = self._job.objects[read.index]
