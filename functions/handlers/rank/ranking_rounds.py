@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from handlers.api.answer_size import MOST_ANSWER_NBYTES
+from handlers.api.answer_size import fit_scenes
 from handlers.deployment.admit_request import open_table
 from handlers.deployment.map_verdict import find_complete, run_round
 from handlers.deployment.removals import check_not_removed, count_removals, note_result
@@ -40,7 +40,7 @@ from pixel_gather.features.rank.map_rounds import (
 from pixel_gather.features.rank.parquet_table import write_table
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.scenes import list_scenes
-from pixel_gather.features.rank.table import Ranking, fit_rows
+from pixel_gather.features.rank.table import Ranking
 from pixel_gather.tables.map_round import MapRound, plan_round
 from pixel_gather.tables.map_tasks import goes_on, last_attempt, result_of
 from pixel_gather.tables.table_receipt import RESULT_KEY, read_result
@@ -204,8 +204,8 @@ class RankingRounds(Struct, frozen=True):
         await files.put("ranking.json", json.dumps(table).encode())
         await files.put("ranking.parquet", _parquet(ranking, table))
         places = {each: result[each] for each in ("table", "parquet")}
-        answer = fit_rows(table, most_nbytes=MOST_ANSWER_NBYTES) | places
-        await files.put("answer.json", json.dumps(answer).encode())
+        answer = fit_scenes(table) | places
+        await files.put("answer.json", json.dumps(answer, separators=(",", ":")).encode())
         await check_not_removed(self.deployment, name, state)
         committed = self.deployment.results.below(name)
         if not await committed.put_new(RESULT_KEY, json.dumps(result).encode()):

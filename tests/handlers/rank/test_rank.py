@@ -1,5 +1,6 @@
 """POST /rankings over S3: what it answers, what it refuses, and what it tells of a large ranking."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 
+from handlers.api.answer_size import fit_scenes
 from pixel_gather import Settings, make_catalog
 from pixel_gather.features.rank.choose_reads import Rounds
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -165,3 +167,20 @@ def test_missing_files_are_listed(rank: ModuleType, monkeypatch: pytest.MonkeyPa
     assert [row["status"] for row in found["scenes"]] == ["ok", "missing", "missing"]
     assert "several bands" in found["notes"][0]
     assert found["notes"][-1] == "of 3 scenes"
+
+
+def test_the_scenes_that_fit_are_counted_as_lambda_answers_them() -> None:
+    """The answer is a text within JSON. So each quote in it has a backslash, and each backslash another."""
+    scenes = [{"id": 'a "b"', "reason": None, "hrefs": [f"s3://sources/{n}.tif"]} for n in range(80_000)]
+
+    found = fit_scenes({"scenes": scenes, "notes": ["one"]})
+
+    whole = json.dumps({"body": json.dumps(found, separators=(",", ":"))})
+    n = len(found["scenes"])
+    assert 4_900_000 < len(whole) < 5_001_000
+    assert found["scenes"] == scenes[:n]
+    assert found["notes"] == [
+        "one",
+        f"this answer has the first {n:,} of 80,000 scenes; the whole table is a file",
+    ]
+    assert fit_scenes({"scenes": scenes[:10], "notes": []}) == {"scenes": scenes[:10], "notes": []}

@@ -1,6 +1,5 @@
 """A finished ranking as a table: one row a scene, and what it cost. Pure."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -171,23 +170,6 @@ class Ranking(Struct, frozen=True, kw_only=True):
             },
             "notes": list(self.notes),
         }
-
-
-def fit_rows(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
-    """Return a table of `Ranking.to_json` with as many of its first rows as fit.
-
-    A note says how many rows are left out. The size is that of the rows as JSON.
-    """
-    rows, nbytes, n = table["scenes"], 0, 0
-    for row in rows:
-        nbytes += len(json.dumps(row)) + 2
-        if nbytes > most_nbytes:
-            break
-        n += 1
-    if n == len(rows):
-        return table
-    note = f"this answer has the first {n:,} of {len(rows):,} scenes; the whole table is a file"
-    return table | {"scenes": rows[:n], "notes": [*table["notes"], note]}
 
 
 def _row(ranked: RankedScene) -> dict[str, Any]:
