@@ -24,6 +24,9 @@ def check_extra(extra: Extra, what: str, *, packages: Sequence[str] = ()) -> Non
         extra: Its name.
         what: What needs it: the plural subject of the message.
         packages: The modules that are needed; all of the extra's if none are given.
+
+    Raises:
+        MissingExtraError: A package is not installed.
     """
     for package in packages or _PACKAGES[extra]:
         if not is_installed(package):

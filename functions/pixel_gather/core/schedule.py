@@ -103,7 +103,11 @@ class Schedule(Struct, frozen=True, kw_only=True):
     overlap_days: int = OVERLAP_DAYS
 
     def __post_init__(self) -> None:
-        """Refuse what could not be started at a tick."""
+        """Refuse what could not be started at a tick.
+
+        Raises:
+            RequestError: The message names the field.
+        """
         if not _NAME.fullmatch(self.name):
             raise RequestError(
                 f"it is {self.name[:80]!r}; write 1 to 40 letters, digits and hyphens", field="schedule.name"

@@ -175,6 +175,9 @@ async def _check_known_list(
 
     Opens headers only if the request asks for other pixels than the cube's first gather. Limits of cost do
     not count, because nothing is read.
+
+    Raises:
+        RequestError: The message names the field, and both values.
     """
     if not whole.n_rows:
         return

@@ -11,7 +11,11 @@ type IsCancelled = Callable[[], Awaitable[bool]]
 
 
 async def check_not_cancelled(is_cancelled: IsCancelled) -> None:
-    """Raise an error if the execution was cancelled."""
+    """Raise an error if the execution was cancelled.
+
+    Raises:
+        GatherCancelledError: It was.
+    """
     if await is_cancelled():
         raise GatherCancelledError(
             "this gather was cancelled: submit its request again, which goes on with the missing shards"

@@ -140,6 +140,9 @@ def refuse_within_cube(place: Path, *, field: str, instead: str = "name the cube
     """Refuse a local path inside a cube, such as the folder of an array. The error names the cube.
 
     A path that is a group itself is not refused: a cube may lie in the folder of another one.
+
+    Raises:
+        RequestError: The path lies inside a cube.
     """
     for folder in place.parents:
         if _is_cube(_metadata(folder)) and (kind := _metadata(place).get("node_type")) != "group":
@@ -152,6 +155,9 @@ async def refuse_within_cube_of_bucket(href: str, stores: StoreSettings) -> None
 
     The folders above are read at the same time, by one GET each. If one is a cube, the place is read, too: it
     is not refused if a Zarr group is there. A folder that cannot be read counts as no cube.
+
+    Raises:
+        RequestError: The place lies inside a cube.
     """
     root, path = split_href(href)
     if root == "file://":

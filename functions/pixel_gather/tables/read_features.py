@@ -189,7 +189,11 @@ def _features_of_table(
 
 
 def _check_degrees(features: Features, name: str) -> None:
-    """Refuse longitudes and latitudes that no point on Earth has."""
+    """Refuse longitudes and latitudes that no point on Earth has.
+
+    Raises:
+        RequestError: It names the first row that is wrong.
+    """
     if features.crs != LONLAT:
         return
     shapes = features.geometries

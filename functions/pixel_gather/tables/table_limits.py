@@ -17,7 +17,11 @@ class TableLimits(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: object) -> "TableLimits":
-        """Check ``{usd, seconds}``."""
+        """Check ``{usd, seconds}``.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
         if given is None:
             return cls()
         if not isinstance(given, Mapping):

@@ -55,7 +55,11 @@ class TableRequest(Struct, frozen=True, kw_only=True):
         raw: bool = False,
         limits: Mapping[str, float | None] | None = None,
     ) -> "TableRequest":
-        """Check what is asked for; the arguments are those of `pixel_gather.points`."""
+        """Check what is asked for; the arguments are those of `pixel_gather.points`.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
         if (time is None) != (tolerance is None):
             raise RequestError(
                 "give time (--time) and tolerance (--tolerance) together",

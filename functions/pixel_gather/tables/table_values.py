@@ -55,6 +55,9 @@ class Values(Struct, frozen=True, kw_only=True):
             mask: As in `PixelMask.of`.
             bands: What the names of bands stand for.
             raw: Whether scale and offset are left out.
+
+        Raises:
+            RequestError: One of them is wrong.
         """
         if not isinstance(by, Iterable | None):
             raise RequestError(f"it is {by!r}; write names or expressions, such as ndvi", field="by")
@@ -112,7 +115,11 @@ class Values(Struct, frozen=True, kw_only=True):
 
 
 def named_bands(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Check what names in an expression stand for: bands of the list, or assets of the catalog."""
+    """Check what names in an expression stand for: bands of the list, or assets of the catalog.
+
+    Raises:
+        RequestError: It is no mapping.
+    """
     if not isinstance(given, Mapping | None):
         raise RequestError("write {red: B04}: the name in by, and its band or asset", field="bands")
     return tuple((str(name), str(band)) for name, band in (given or {}).items())

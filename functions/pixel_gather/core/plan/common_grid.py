@@ -259,6 +259,9 @@ def check_one_grid(named: Sequence[tuple[str | None, Placement]]) -> None:
 
     Args:
         named: Each band's name, and where its window lies.
+
+    Raises:
+        RequestError: The message names the first one that does not.
     """
     first_name, first = named[0]
     for name, place in named[1:]:

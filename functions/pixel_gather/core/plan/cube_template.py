@@ -259,7 +259,11 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
 
 
 def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> None:
-    """Refuse a request that reduces scenes to other rows than the cube has."""
+    """Refuse a request that reduces scenes to other rows than the cube has.
+
+    Raises:
+        RequestError: The message names both.
+    """
     asked = None if request.reduce is None else request.reduce.told()
     if asked != template.reduce:
         raise _differs("reduce", _describe_reduction(template.reduce), _describe_reduction(asked))

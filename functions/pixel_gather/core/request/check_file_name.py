@@ -12,7 +12,11 @@ _OTHER_SUFFIXES: Final = frozenset({".geojson", ".json", ".jsonl", ".ndjson", ".
 
 
 def check_file_name(file: str, *, what: str, kind: FileKind, field: str) -> None:
-    """Refuse a file name with the suffix of another kind of file, such as a list or a table."""
+    """Refuse a file name with the suffix of another kind of file, such as a list or a table.
+
+    Raises:
+        RequestError: The name is refused. The message says what is written, and a name for it.
+    """
     name, own = PurePosixPath(file), _SUFFIXES[kind]
     if name.suffix.lower() in {*_SUFFIXES.values(), *_OTHER_SUFFIXES} - {own}:
         article = "an" if kind == "HTML" else "a"

@@ -13,6 +13,9 @@ def check_names(given: Iterable[str], known: Iterable[str], *, what: str = "fiel
         known: The names that are allowed.
         what: What the names are: field or parameter.
         within: The request's field that holds these fields.
+
+    Raises:
+        RequestError: A name is unknown. The error names it, and lists the known ones.
     """
     if unknown := set(given) - set(known):
         name = str(min(unknown, key=str)) or "''"
@@ -30,6 +33,9 @@ def check_one_of(given: Iterable[str], first: str, second: str, *, hint: str = "
         first: One field. The error names it.
         second: The other one.
         hint: What to write in these fields.
+
+    Raises:
+        RequestError: It has neither or both.
     """
     if n_given := len({first, second}.intersection(given)) - 1:
         both = ", not both" if n_given > 0 else ""

@@ -376,7 +376,11 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
 
 
 def parse_sources(given: Any) -> Sources:
-    """Check a request's ``sources`` alone."""
+    """Check a request's ``sources`` alone.
+
+    Raises:
+        RequestError: As `parse_request`.
+    """
     try:
         return Sources.model_validate(given)
     except ValidationError as error:

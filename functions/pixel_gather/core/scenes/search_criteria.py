@@ -47,7 +47,11 @@ class SearchCriteria(Struct, frozen=True, kw_only=True):
         ids: Sequence[str] = (),
         most: int = MOST_SCENES,
     ) -> "SearchCriteria":
-        """Check what is looked for."""
+        """Check what is looked for.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
         if sum(each is not None for each in (bbox, point, geojson)) > 1:
             raise RequestError("give one of bbox, point and geojson", field="area")
         if not isinstance(most, Integral) or most < 1:

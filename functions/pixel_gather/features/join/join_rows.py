@@ -149,7 +149,11 @@ def numbered_texts(values: Values, known: Sequence[str]) -> tuple[Values, Values
 
 
 def check_column(members: Sequence[Member], name: str) -> None:
-    """Refuse a column that no member has."""
+    """Refuse a column that no member has.
+
+    Raises:
+        RequestError: No member has the column.
+    """
     if not any(name in each.columns for each in members):
         raise RequestError(f"no member's rows have a column {name!r}", field=_FIELD)
 

@@ -40,6 +40,9 @@ class RankingBody(Struct, frozen=True, kw_only=True):
         Args:
             given: The object.
             catalog: That of scenes which do not name theirs.
+
+        Raises:
+            RequestError: It names what is wrong.
         """
         if not isinstance(given, Mapping):
             raise RequestError("it must be an object with at least scenes and by", field="request")

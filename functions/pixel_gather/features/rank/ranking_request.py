@@ -45,7 +45,11 @@ class Precision(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: object) -> "Precision":
-        """Check a number, a share such as ``2%``, ``coarse``, ``exact`` or ``every:5``."""
+        """Check a number, a share such as ``2%``, ``coarse``, ``exact`` or ``every:5``.
+
+        Raises:
+            RequestError: It is none of them.
+        """
         if isinstance(given, Mapping) and given.keys() == {"every"}:
             given = f"every:{given['every']}"
         text = str(given).strip()
@@ -113,7 +117,11 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         bands: Mapping[str, str] | None = None,
         raw: bool = False,
     ) -> "RankingRequest":
-        """Check what is ranked."""
+        """Check what is ranked.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
         if not isinstance(by, str) or not by.strip():
             raise RequestError("write what to rank by, such as ndvi or (nir - red) / (nir + red)", field="by")
         by = by.strip()
@@ -151,7 +159,11 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "RankingRequest":
-        """Check the fields of a request's body, all but its scenes."""
+        """Check the fields of a request's body, all but its scenes.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
         check_names(given, RANKING_FIELDS)
         area = given.get("area") or {}
         if area == "scene":

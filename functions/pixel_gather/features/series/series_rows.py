@@ -38,7 +38,11 @@ class PlaceSeries(Struct, frozen=True):
 
 
 def check_one_feature(geojson: Any, *, field: str) -> None:
-    """Refuse a collection of several features: a series is of one place."""
+    """Refuse a collection of several features: a series is of one place.
+
+    Raises:
+        RequestError: There are several, or none.
+    """
     features = geojson.get("features") if isinstance(geojson, Mapping) else None
     if isinstance(features, list) and len(features) != 1:
         raise RequestError(

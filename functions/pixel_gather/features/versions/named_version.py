@@ -39,7 +39,11 @@ def number_of(found: FoundCube, version: int | str) -> int:
 
 
 def _as_named(version: object, field: str) -> int | str:
-    """Return what names a version as a text or an int. It may be a date, or an integer of another package."""
+    """Return what names a version as a text or an int. It may be a date, or an integer of another package.
+
+    Raises:
+        RequestError: It is of another type.
+    """
     if isinstance(version, str):
         return version
     if isinstance(version, date):  # a datetime is one

@@ -87,7 +87,11 @@ class ZoneTable(Struct, frozen=True, kw_only=True):
         coverage: str = "fraction",
         merge: bool = True,  # noqa: FBT001, FBT002 # as the field of a request
     ) -> "ZoneTable":
-        """Check them."""
+        """Check them.
+
+        Raises:
+            RequestError: There is no such statistic or coverage.
+        """
         known = get_args(Coverage.__value__)
         if coverage not in known:
             raise RequestError(f"it is {coverage!r}; write {', '.join(known)}", field="coverage")
