@@ -1,6 +1,8 @@
 """Making catalogs in this process: whose files are whose, and what several writers leave."""
 
+import io
 import json
+import random
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +12,17 @@ from typing import Any
 import pytest
 from obstore.store import LocalStore
 
-from pixel_gather import RequestError, StoreError, make_plan, remove_scenes, search
+from pixel_gather import RequestError, Settings, StoreError, make_plan, remove_scenes, search
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.features.catalog.catalog import _write_parquet, make_catalog, refresh_catalog, write_items
 from pixel_gather.features.catalog.catalog_writer import PresentVersion, replace_version, write_search_files
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.scenes.spooled_items import SpooledItems
+from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import Item, item
 from scenes.stac_server import Answer, landing, page, serving
+from support.cloud_store import CloudStore, DrawnOrder, variables
+from support.cloud_store import serving as serving_store
 
 
 def ids(place: Path) -> list[str]:
@@ -134,6 +139,36 @@ def test_all_who_add_at_one_time_succeed(tmp_path: Path) -> None:
 
     assert ids(place) == ids_in_parquet(place) == names
     assert len(list(tmp_path.glob("*.items"))) == 2
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 40))]
+)
+def test_all_who_add_to_one_bucket_succeed_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of their requests is drawn. The first catalog of this name is among them."""
+    names = [f"scene {n}" for n in range(5 if seed % 2 else 2)]
+    order, there = DrawnOrder(names, random.Random(seed)), CloudStore()  # noqa: S311 # no secret
+    for variable, value in variables("s3", "").items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+
+    def add(name: str) -> None:
+        with order.until_end(name), serving_store(order.store_of(name, there)) as endpoint:
+            settings = Settings(stores=StoreSettings(endpoint=endpoint))
+            make_catalog([item(name)], to="s3://bucket/catalog.parquet", add=True, settings=settings)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(add, names))
+
+    assert set(order.order) == set(names)
+    with serving_store(there) as endpoint:
+        stores = StoreSettings(endpoint=endpoint)
+        found = search(catalog="s3://bucket/catalog.parquet", duplicates="all", stores=stores).items
+    rows = items_of_geoparquet(
+        io.BytesIO(there.objects["bucket/catalog.parquet"]), name="catalog", skipped=SkippedItems()
+    )
+    assert sorted(each["id"] for each in found) == sorted(each["id"] for each in rows) == names
+    assert sum(each.endswith(".items") for each in there.objects) <= 2
 
 
 def test_a_late_parquet_file_is_that_of_the_newest_version(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.message import Message
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Literal, override
@@ -94,6 +94,53 @@ class CloudStore:
             self.objects[path] = content
             self.generations[path] += 1
             return True
+
+
+class DrawnOrder:
+    """Draws whose request is answered next, of several writers that ask one store at the same time.
+
+    Each writer has a server of its own. A request waits until all writers that have not ended have one
+    waiting. So one is answered at a time, and the order is that of the draws.
+    """
+
+    def __init__(self, writers: Iterable[str], chance: random.Random) -> None:
+        """Nobody has asked yet."""
+        self.order: list[str] = []
+        self._going, self._chance = set(writers), chance
+        self._waiting: list[tuple[str, int]] = []
+        self._n_asked = 0
+        self._may_go: set[tuple[str, int]] = set()
+        self._changed = threading.Condition()
+
+    def store_of(self, writer: str, there: CloudStore) -> CloudStore:
+        """Return the store as a writer asks it."""
+        return replace(there, pass_on=lambda *_: self._wait(writer))
+
+    @contextmanager
+    def until_end(self, writer: str) -> Iterator[None]:
+        """Wait for no request of a writer after the block."""
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._going.remove(writer)
+                self._draw()
+
+    def _wait(self, writer: str) -> None:
+        with self._changed:
+            self._n_asked += 1
+            mine = writer, self._n_asked
+            self._waiting.append(mine)
+            self._draw()
+            self._changed.wait_for(lambda: mine in self._may_go)
+
+    def _draw(self) -> None:
+        if self._waiting and self._going <= {writer for writer, _ in self._waiting}:
+            drawn = self._chance.choice(sorted(self._waiting))
+            self._waiting.remove(drawn)
+            self._may_go.add(drawn)
+            self.order.append(drawn[0])
+            self._changed.notify_all()
 
 
 def etag_of(content: bytes) -> str:
