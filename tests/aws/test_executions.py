@@ -17,6 +17,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from botocore.validate import validate_parameters
+from obstore.exceptions import PermissionDeniedError
 
 from pixel_gather.core.errors import (
     DeniedError,
@@ -33,6 +34,7 @@ from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.io.aws.executions import Executions, SharedLooks
 from pixel_gather.io.aws.gather_document import status_document, summary_key
+from pixel_gather.io.store.store_error_status import said_of_place
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:Gather-1"
 MAP_RUN = "arn:aws:states:eu-central-1:123456789012:mapRun:Gather-1/Shards:1"
@@ -594,6 +596,17 @@ def execution(arn: str, result: dict[str, Any]) -> dict[str, Any]:
         "stopDate": NOW,
         "output": json.dumps(result),
     }
+
+
+@pytest.mark.parametrize("status", ["RUNNING", "PENDING_REDRIVE"])
+def test_a_gather_that_was_redriven_has_not_ended(status: str) -> None:
+    """Step Functions may still tell when it stopped before."""
+    machine = FakeStepFunctions()
+    machine.add(status=status, stopDate=BEGAN + timedelta(seconds=10))
+
+    found = gathers(machine).status(NAME)
+
+    assert (found["state"], found["ended_at"], found["seconds"]) == ("running", None, 30.0)
 
 
 def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result() -> None:
@@ -1180,6 +1193,15 @@ FAILURES = [
         "StoreError",
         json.dumps({"errorMessage": "a could not be written: the store refused access (403)"}),
         "refused access",
+        "a right is missing",
+    ),
+    Failure(
+        "of a key",
+        "StoreError",
+        json.dumps(
+            {"errorMessage": said_of_place(PermissionDeniedError("not allowed: kms:GenerateDataKey"))}
+        ),
+        "may not use its KMS key",
         "a right is missing",
     ),
     Failure("busy", "Lambda.TooManyRequestsException", "Rate Exceeded", "Rate Exceeded", "redrive later"),

@@ -72,7 +72,7 @@ def test_refusals_of_s3_are_told_apart(
             "AccessDenied",
             403,
             "User: a is not authorized to perform: kms:Decrypt on the resource of this ciphertext",
-            "these credentials may not use the KMS key",
+            "the store refused access (403): these credentials may not use its KMS key",
         ),
         ("KMS.DisabledException", 400, "arn:aws:kms:eu:1:key/a is disabled.", "the KMS key that encrypts it"),
     ],

@@ -97,10 +97,11 @@ def gather_line(
     found: Mapping[str, Any], *, now: datetime, links_from: str, kind: str = "gather"
 ) -> dict[str, Any]:
     """Describe one gather or table by its entry in Step Functions' list."""
-    started, ended = found["startDate"], found.get("stopDate")
+    state, started = STATES[found["status"]], found["startDate"]
+    ended = None if state == "running" else found.get("stopDate")  # it may tell the end before a redrive
     return {
         "id": found["name"],
-        "state": STATES[found["status"]],
+        "state": state,
         "submitted_at": _isoformat(started),
         "ended_at": None if ended is None else _isoformat(ended),
         "seconds": round(max(((ended or now) - started).total_seconds(), 0.0), 1),

@@ -89,7 +89,7 @@ _OF_THE_OBJECT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ),
     (
         ("kms:Decrypt", "kms:GenerateDataKey"),
-        (Status.DENIED, "these credentials may not use the KMS key that encrypts it", 0),
+        (Status.DENIED, "the store refused access (403): these credentials may not use its KMS key", 0),
     ),
     (("<Code>KMS.",), (Status.DENIED, "the KMS key that encrypts it is disabled, or does not exist", 0)),
 )
