@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import boto3
 import pytest
@@ -13,6 +13,8 @@ from moto import mock_aws
 
 from pixel_gather.core.errors import DeploymentError, RequestError
 from pixel_gather.core.schedule import FROM_SETTINGS, Schedule
+from pixel_gather_cli.deployment.aws_account import AwsAccount
+from pixel_gather_cli.deployment.schedules import DeployedSchedules
 from pixel_gather_cli.main import command
 
 GROUP, TICK = "PixelGather-main", "arn:aws:lambda:eu-central-1:123456789012:function:tick"
@@ -130,6 +132,28 @@ def test_schedule_of_a_table_is_added(scheduler: Any, tmp_path: Path) -> None:
     assert "zones-ndvi" in run("list")
     with pytest.raises(RequestError, match="--sources: write what a table takes into REQUEST"):
         run(*arguments, "--sources", "list.csv")
+
+
+class LateAccount(AwsAccount):
+    """An account whose list of schedules still has one that was removed a moment ago."""
+
+    @override
+    def client(self, service: str) -> Any:
+        client = super().client(service)
+        if service == "scheduler":
+            client.meta.events.register("after-call.scheduler.ListSchedules", self._add_removed)
+        return client
+
+    def _add_removed(self, parsed: dict[str, Any], **_: Any) -> None:
+        parsed["Schedules"].append({"Name": "removed"})
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_schedule_that_was_removed_a_moment_ago_is_not_listed() -> None:
+    """EventBridge Scheduler is eventually consistent."""
+    schedules = DeployedSchedules(LateAccount(region=None, profile=None, endpoint=None), GROUP)
+
+    assert [each.name for each in schedules.list_()] == ["of-the-stack"]
 
 
 DAILY = ("request.yaml", "--every", "rate(1 day)")

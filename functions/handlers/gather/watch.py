@@ -13,11 +13,13 @@ from typing import Any, Final
 import boto3
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import ClientError
 from msgspec import Struct
 
 from handlers.deployment.settings import Settings
 from pixel_gather.core.longest_schedule_pause import longest_pause_s
 from pixel_gather.core.metric_names import SCHEDULE_LATENESS
+from pixel_gather.io.aws.aws_errors import code_of
 from pixel_gather.io.aws.executions import TICK
 from pixel_gather.io.aws.metrics import EmfMetrics
 
@@ -49,7 +51,12 @@ class Watch(Struct, frozen=True):
     def _schedules(self, group: str) -> Iterator[Mapping[str, Any]]:
         for page in self.scheduler.get_paginator("list_schedules").paginate(GroupName=group):
             for each in page["Schedules"]:
-                found = self.scheduler.get_schedule(GroupName=group, Name=each["Name"])
+                try:
+                    found = self.scheduler.get_schedule(GroupName=group, Name=each["Name"])
+                except ClientError as error:
+                    if code_of(error) != "ResourceNotFoundException":
+                        raise
+                    continue  # it was removed a moment ago: the list tells late
                 if found["State"] == "ENABLED":
                     yield found
 

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from support.lambda_functions import Context, cold_start, records
 
@@ -41,6 +42,8 @@ class FakeScheduler:
     def get_schedule(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
         assert given["GroupName"] == "PixelGather-test"
+        if self.schedules[given["Name"]]["State"] == "REMOVED":
+            raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetSchedule")
         return self.schedules[given["Name"]]
 
 
@@ -88,6 +91,7 @@ def test_schedules_are_as_late_as_their_last_success_in_their_own_pauses(
     scheduler.add("alps-2", "rate(12 hours)", days_ago=90)
     scheduler.add("new", "cron(0 6 * * ? *)", days_ago=4)
     scheduler.add("off", "rate(1 minute)", days_ago=90, state="DISABLED")
+    scheduler.add("gone", "rate(1 minute)", days_ago=90, state="REMOVED")  # the list tells it late
     states.ended = [
         ("by-hand", 1),
         ("tick-alps-2-20261120T000000Z", 6),
