@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from pixel_gather import gather, make_plan
-from pixel_gather.core.errors import RequestError, SourceError
+from pixel_gather.core.errors import DeniedError, RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.signing import Sign, Signing
+from pixel_gather.io.store.signing import Sign, Signing, _FreshTokens
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.store.token_session import SigningError, TokenSession
 from scenes.stac_server import Answer, Asked, Server, serving
@@ -153,6 +153,50 @@ def test_a_service_that_gives_no_token_costs_its_sources(
     assert all(said in str(each) and "SECRET" not in str(each) for each in errors)
     assert len(served.tokens) <= most_asked
     assert not served.reads
+
+
+def test_a_token_that_is_refused_is_read_again_after_a_minute() -> None:
+    """The user may have replaced it. A worker may live for hours."""
+    given, now_s = ["OLD", "NEW"], [0.0]
+
+    def make() -> Callable[[], Any]:
+        auth = given.pop(0)
+
+        def provider() -> Any:
+            if auth == "OLD":
+                raise SigningError("refused")
+            return {"token": auth, "expires_at": datetime.now(UTC) + timedelta(minutes=45)}
+
+        return provider
+
+    tokens = _FreshTokens(make, clock=lambda: now_s[0])
+    for now_s[0] in (0.0, 59.0):
+        with pytest.raises(SigningError, match="refused"):
+            tokens()
+    now_s[0] = 61.0
+
+    assert [tokens()["token"] for _ in range(2)] == ["NEW", "NEW"]
+    assert not given
+
+
+def test_a_token_that_cannot_be_read_again_stays() -> None:
+    """The service's own answer is told."""
+    made = list[str]()
+
+    def make() -> Callable[[], Any]:
+        if made:
+            raise DeniedError("no right")
+        made.append("one")
+
+        def provider() -> Any:
+            raise SigningError("refused")
+
+        return provider
+
+    tokens = _FreshTokens(make, clock=iter([0.0, 61.0, 62.0]).__next__)
+    for _ in range(2):
+        with pytest.raises(SigningError, match="refused"):
+            tokens()
 
 
 def test_a_busy_service_is_asked_again_when_it_wants() -> None:

@@ -1,13 +1,10 @@
-"""Secrets of a deployment, read from Secrets Manager when they are first needed."""
-
-from functools import lru_cache
+"""Secrets of a deployment, read from Secrets Manager when they are needed."""
 
 import boto3
 
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 
 
-@lru_cache(maxsize=8)
 def secret_text(name: str) -> str:
     """Return the text of a secret, without spaces around it.
 

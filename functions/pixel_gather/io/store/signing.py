@@ -6,6 +6,7 @@ memory.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from obstore.store import AzureStore, S3Store
 
-from pixel_gather.core.errors import DeniedError
+from pixel_gather.core.errors import DeniedError, GatherError
 from pixel_gather.core.steady_clock import SteadyClock
 from pixel_gather.io.store.token_session import (
     EXPIRED,
@@ -77,11 +78,13 @@ class Signing(Struct, frozen=True, kw_only=True):
         """
         from obstore.auth.earthdata import NasaEarthdataCredentialProvider  # noqa: PLC0415 # seldom needed
 
-        if self.read_token is None:
+        if (read_token := self.read_token) is None:
             raise DeniedError(UNSIGNED)
-        provider = NasaEarthdataCredentialProvider(
-            self._credentials_url(root) or "", auth=self.read_token(), session=self._session()
-        )
+
+        def provider() -> NasaEarthdataCredentialProvider:
+            url = self._credentials_url(root) or ""
+            return NasaEarthdataCredentialProvider(url, auth=read_token(), session=self._session())
+
         given = options | {"region": _EARTHDATA_REGION, "credential_provider": _FreshTokens(provider)}
         return S3Store(urlsplit(root).netloc, **given)
 
@@ -93,20 +96,21 @@ class Signing(Struct, frozen=True, kw_only=True):
         """
         from obstore.auth.planetary_computer import PlanetaryComputerCredentialProvider  # noqa: PLC0415 # as above
 
-        try:
-            provider = PlanetaryComputerCredentialProvider(
+        def provider() -> PlanetaryComputerCredentialProvider:
+            return PlanetaryComputerCredentialProvider(
                 account_name=account,
                 container_name=container,
                 session=self._session(),
                 sas_url=self.token_url,
             )
+
+        try:
+            tokens = _FreshTokens(provider)
         except ImportError as error:
             raise SigningError(SETTINGS_FILE) from error
         if self.blob_endpoint is not None:
             options = options | {"endpoint": self.blob_endpoint}
-        return AzureStore(
-            container, account_name=account, credential_provider=_FreshTokens(provider), **options
-        )
+        return AzureStore(container, account_name=account, credential_provider=tokens, **options)
 
     def _credentials_url(self, root: str) -> str | None:
         bucket = urlsplit(root).netloc
@@ -139,23 +143,31 @@ class Containers:
 class _FreshTokens:
     """A provider whose tokens are good for a while. Services have handed out tokens that had expired.
 
-    After a failure, nothing is asked for a minute. Otherwise every source that is read would ask again.
+    After a failure, nothing is asked for a minute. Otherwise every source that is read would ask again. Then
+    the provider is made anew, as the user may have given another token by now.
     """
 
-    def __init__(self, provider: Callable[[], Any]) -> None:
-        self._provider = provider
+    def __init__(
+        self, make: Callable[[], Callable[[], Any]], *, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._make, self._provider = make, make()
         self._failed: SigningError | None = None
-        self._clock, self._failed_at = SteadyClock(), -inf
+        self._clock, self._failed_at = clock or SteadyClock(), -inf
         self.config: dict[str, Any] = {}
 
     def __call__(self) -> Any:
-        if self._failed is not None and self._clock() < self._failed_at + _PAUSE_S:
-            raise self._failed
+        if self._failed is not None:
+            if self._clock() < self._failed_at + _PAUSE_S:
+                raise self._failed
+            with suppress(GatherError):  # the token cannot be read now
+                self._provider = self._make()
         try:
-            return self._ask()
+            token = self._ask()
         except SigningError as error:
             self._failed, self._failed_at = error, self._clock()
             raise
+        self._failed = None
+        return token
 
     def _ask(self) -> Any:
         for _ in range(_TRIES):
