@@ -23,7 +23,6 @@ from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.features.zones.zones import zones
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.tables.covered_shares import covered_shares
 from pixel_gather.tables.open_table import open_zones
 from pixel_gather.tables.read_features import FeatureColumns, given_features
 from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
@@ -568,15 +567,6 @@ def test_a_turned_grid(tmp_path: Path) -> None:
 
     (row,) = rows_of(tmp_path / "t.parquet")
     assert (row["count"], row["mean"]) == (pytest.approx(55, rel=1e-5), pytest.approx(7, rel=1e-12))
-
-
-def test_cells_outside_are_not_left_over() -> None:
-    """GEOS leaves cells that a polygon does not touch as they were."""
-    far = covered_shares(shapely.box(50, 50, 60, 60).wkb, box=(0, 0, 10, 10), width=10, height=10)
-    near = covered_shares(shapely.box(0.5, 0, 1, 1).wkb, box=(0, 0, 10, 10), width=10, height=10)
-
-    assert not far.any()
-    assert near.sum() == near[9, 0] == 0.5
 
 
 def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:

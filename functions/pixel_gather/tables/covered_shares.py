@@ -6,6 +6,7 @@ name for the function yet. So it is called in shapely's own library.
 
 import ctypes
 import functools
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -15,19 +16,19 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 
+type Box = tuple[float, float, float, float]
 type Fractions = np.ndarray[Any, np.dtype[np.float32]]
 
 _NAMES: Final = ("libgeos_c*", "geos_c*")
 _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 
 
-def covered_shares(
-    wkb: bytes, *, box: tuple[float, float, float, float], width: int, height: int
-) -> Fractions:
+def covered_shares(wkb: bytes, *, bounds: Box, box: Box, width: int, height: int) -> Fractions:
     """Return the share of each cell that a polygon covers, from 0 to 1.
 
     Args:
         wkb: A valid polygon or multipolygon.
+        bounds: West, south, east and north of the polygon.
         box: West, south, east and north of all cells, in the CRS of the polygon.
         width: Columns of cells.
         height: Rows of cells.
@@ -40,6 +41,7 @@ def covered_shares(
         ValueError: GEOS cannot compute the shares.
     """
     geos, handle = _geos(), _handle()
+    wkb = _framed(wkb, bounds, box)
     fractions = np.zeros((height, width), np.float32)  # GEOS leaves cells that the polygon does not touch
     reader = geos.GEOSWKBReader_create_r(handle)
     try:
@@ -57,6 +59,31 @@ def covered_shares(
     if done != 1:
         raise ValueError("GEOS cannot lay the polygon on the grid")
     return fractions
+
+
+def _framed(wkb: bytes, bounds: Box, box: Box) -> bytes:
+    """Return a polygon that reaches beyond a grid as a collection that reaches further.
+
+    GEOS lays one more cell around the grid, up to the box of what it is given. An edge out there that is
+    level but for the last digit leaves this cell at its outer side, and GEOS 3.14 then writes to memory that
+    is not its own. So two triangles are added beyond the corners. They cover no cell.
+    """
+    (west, south, east, north), (left, bottom, right, top) = bounds, box
+    if left <= west and bottom <= south and east <= right and north <= top:
+        return wkb
+    wide, high = max(east, right) - min(west, left), max(north, top) - min(south, bottom)
+    return b"".join(
+        [
+            struct.pack("<BII", 1, 7, 3),
+            wkb,
+            _triangle(max(east, right) + wide, max(north, top) + high, wide, high),
+            _triangle(min(west, left) - wide, min(south, bottom) - high, -wide, -high),
+        ]
+    )
+
+
+def _triangle(x: float, y: float, wide: float, high: float) -> bytes:
+    return struct.pack("<BIII8d", 1, 3, 1, 4, x, y, x + wide, y, x + wide, y + high, x, y)
 
 
 @functools.cache
