@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
 from arro3.core import Array, DataType, RecordBatch, Table
@@ -409,3 +410,21 @@ def test_what_is_no_feature_is_refused(name: str, content: bytes, says: str) -> 
     """With a sentence."""
     with pytest.raises(RequestError, match=says):
         _read(content, name, id="plot")
+
+
+def test_missing_values_of_a_data_frame_are_null() -> None:
+    """A data frame has a value of its own for them in columns of whole numbers, texts and truth values."""
+    frame = pd.DataFrame(
+        {
+            "lon": [1.0, 2.0],
+            "lat": [3.0, 4.0],
+            "n": pd.array([7, None], dtype="Int64"),
+            "text": pd.array(["a", None], dtype="string"),
+            "is_wet": pd.array([True, None], dtype="boolean"),
+        }
+    )
+    columns = given_features(frame, columns=FeatureColumns()).columns
+
+    assert columns is not None
+    found = {name: columns.column(name).to_pylist() for name in ("n", "text", "is_wet")}
+    assert found == {"n": [7, None], "text": ["a", None], "is_wet": [True, None]}

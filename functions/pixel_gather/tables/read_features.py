@@ -505,7 +505,7 @@ def _table_of(columns: Mapping[str, Sequence[Any]]) -> "Table":
 def _array_of(values: Sequence[Any]) -> Any:
     from arro3.core import Array, DataType  # noqa: PLC0415 # as above
 
-    plain = [None if value is None or value != value else value for value in values]  # noqa: PLR0124 # NaN
+    plain = [None if _is_missing(value) else value for value in values]
     kinds = {type(value) for value in plain if value is not None}
     if kinds == {bool}:
         return Array(plain, DataType.bool())
@@ -520,6 +520,14 @@ def _array_of(values: Sequence[Any]) -> Any:
         return Array(plain, DataType.binary())
     texts = [value if value is None or isinstance(value, str) else _text(value) for value in plain]
     return Array(texts, DataType.utf8())
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or what a program writes for a missing one, such as pandas.NA."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 # NaN
+    except TypeError:  # pandas.NA cannot be compared
+        return True
 
 
 def _text(value: Any) -> str:
