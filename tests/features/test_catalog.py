@@ -20,9 +20,8 @@ from pixel_gather.io.scenes.geoparquet import items_of_geoparquet
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import Item, item
-from scenes.stac_server import Answer, landing, page, serving
-from support.cloud_store import CloudStore, DrawnOrder, variables
-from support.cloud_store import serving as serving_store
+from scenes.stac_server import page, serving_api
+from support.cloud_store import CloudStore, DrawnOrder, serving, variables
 
 
 def ids(place: Path) -> list[str]:
@@ -153,7 +152,7 @@ def test_all_who_add_to_one_bucket_succeed_in_any_order(seed: int, monkeypatch: 
     monkeypatch.delenv("AWS_ENDPOINT_URL")
 
     def add(name: str) -> None:
-        with order.until_end(name), serving_store(order.store_of(name, there)) as endpoint:
+        with order.until_end(name), serving(order.store_of(name, there)) as endpoint:
             settings = Settings(stores=StoreSettings(endpoint=endpoint))
             make_catalog([item(name)], to="s3://bucket/catalog.parquet", add=True, settings=settings)
 
@@ -161,7 +160,7 @@ def test_all_who_add_to_one_bucket_succeed_in_any_order(seed: int, monkeypatch: 
         list(pool.map(add, names))
 
     assert set(order.order) == set(names)
-    with serving_store(there) as endpoint:
+    with serving(there) as endpoint:
         stores = StoreSettings(endpoint=endpoint)
         found = search(catalog="s3://bucket/catalog.parquet", duplicates="all", stores=stores).items
     rows = items_of_geoparquet(
@@ -274,15 +273,8 @@ def test_items_of_pystac_are_taken_as_they_are(tmp_path: Path) -> None:
 
 def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
     """Neither a search nor a catalog nor a gather."""
-    urls: list[str] = []
-    place = (11.5, 46.5)
-
-    def answer(asked: Any) -> Answer:
-        return Answer(body=landing(urls[0])) if asked.path == "/" else page([*MIXED, 7])
-
-    with serving(answer) as server:
-        urls.append(server.url)
-        found = search(stac=server.url, point=place)
+    with serving_api(lambda _asked, _url: page([*MIXED, 7])) as server:
+        found = search(stac=server.url, point=(11.5, 46.5))
         made = make_catalog(server.url, kind="stac", to=tmp_path / "catalog.parquet")
 
     assert sorted(each["id"] for each in found.items) == ALL_GOOD

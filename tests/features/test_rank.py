@@ -385,15 +385,8 @@ def test_scenes_of_a_stac_api_are_ranked(
         )
         for n in range(3)
     ]
-    urls: list[str] = []
 
-    def answer(asked: stac_server.Asked) -> stac_server.Answer:
-        if asked.path == "/":
-            return stac_server.Answer(body=stac_server.landing(urls[0]))
-        return stac_server.page(items)
-
-    with stac_server.serving(answer) as api:
-        urls.append(api.url)
+    with stac_server.serving_api(lambda _asked, _url: stac_server.page(items)) as api:
         request = RankingRequest.of(
             by="red", bands={"red": "B04"}, bbox=(west, south, east, north), precision="coarse"
         )

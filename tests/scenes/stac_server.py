@@ -74,6 +74,27 @@ def landing(url: str, *, method: str = "POST", can_query: bool = False) -> dict[
     }
 
 
+@contextmanager
+def serving_api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Iterator[Server]:
+    """Serve a STAC API. Its landing page is right; its search is the test's, which is told the API's address.
+
+    Args:
+        search: Answers all but the landing page.
+        of_landing: Arguments of `landing`, and members of the page that it has beside its own.
+    """
+    urls: list[str] = []
+    more = {name: of_landing.pop(name) for name in list(of_landing) if name not in ("method", "can_query")}
+
+    def answer(asked: Asked) -> Answer:
+        if asked.path == "/":
+            return Answer(body=landing(urls[0], **of_landing) | more)
+        return search(asked, urls[0])
+
+    with serving(answer) as server:
+        urls.append(server.url)
+        yield server
+
+
 def page(items: list[Any], *links: dict[str, Any]) -> Answer:
     """Return one page of items."""
     return Answer(body={"type": "FeatureCollection", "features": items, "links": list(links)})

@@ -51,6 +51,11 @@ def found(keys: list[SceneKey], query: SceneQuery) -> set[int]:
     return set(matches_in(columns, query, first_row=0, collections=tuple(collections)).row.tolist())
 
 
+def matching(columns: Columns, query: SceneQuery, *, first_row: int = 0) -> Matches:
+    """Return the matches in columns of one collection."""
+    return matches_in(columns, query, first_row=first_row, collections=("sentinel-2-l2a",))
+
+
 def meets(one: Box, other: Box) -> bool:
     """Tell by shapely whether two boxes meet, whichever turn they are written in."""
     a, b = shapely.box(*unwrap_box(one)), unwrap_box(other)
@@ -93,9 +98,7 @@ def test_a_box_decides_where_it_meets_the_area_by_more_than_rounding(
     """Otherwise the footprint is looked at."""
     columns = stack_columns([replace(key("s", scene), is_box=True)], {})
 
-    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
-
-    assert matches.is_exact.tolist() == [is_exact]
+    assert matching(columns, SceneQuery(area=Area(area))).is_exact.tolist() == [is_exact]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +118,7 @@ def test_a_footprint_that_is_not_its_box_is_looked_at_unless_all_of_the_box_is_w
     """A triangle may miss an area that its box meets."""
     columns = stack_columns([replace(key("s", (1, 1, 2, 2)), is_box=False)], {})
 
-    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
-
-    assert matches.is_exact.tolist() == [is_exact]
+    assert matching(columns, SceneQuery(area=Area(area))).is_exact.tolist() == [is_exact]
 
 
 def test_more_collections_than_a_catalog_holds_are_refused() -> None:
@@ -173,9 +174,7 @@ def test_rows_are_counted_from_the_first_one_of_the_block() -> None:
     keys = [key(f"s{n}", (n, 0, n + 0.5, 1)) for n in range(4)]
     columns = stack_columns(keys, {})
 
-    matches = matches_in(
-        columns, SceneQuery(area=Area((2, 0, 4, 1))), first_row=512, collections=("sentinel-2-l2a",)
-    )
+    matches = matching(columns, SceneQuery(area=Area((2, 0, 4, 1))), first_row=512)
 
     assert matches.row.tolist() == [514, 515]
 
@@ -187,7 +186,7 @@ def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None
     keys = [key(f"s{n}", box) for n, box in enumerate(scenes)]
     columns = stack_columns(keys, {})
 
-    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
+    matches = matching(columns, SceneQuery(area=Area(area)))
 
     for row, is_exact in zip(matches.row.tolist(), matches.is_exact.tolist(), strict=True):
         assert not is_exact or meets(scenes[row], area)
@@ -226,10 +225,10 @@ def test_pages_begin_behind_a_position() -> None:
     """What a page ended with is not in the next one; what has the same time and a later hash is."""
     keys = [key(f"s{n}", (0, 0, 1, 1)) for n in range(20)]
     columns = stack_columns(keys, {})
-    matches = matches_in(columns, SceneQuery(), first_row=0, collections=("sentinel-2-l2a",))
+    matches = matching(columns, SceneQuery())
     ordered = [position for _, position, _ in matches.newest_first()]
 
-    after = matches_in(columns, SceneQuery(after=ordered[7]), first_row=0, collections=("sentinel-2-l2a",))
+    after = matching(columns, SceneQuery(after=ordered[7]))
 
     assert [position for _, position, _ in after.newest_first()] == ordered[8:]
 
@@ -253,12 +252,7 @@ def test_no_part_and_parts_are_joined() -> None:
     ]
     columns = stack_columns(keys, {})
     parts = [
-        matches_in(
-            {name: values[n : n + 1] for name, values in columns.items()},
-            SceneQuery(),
-            first_row=n,
-            collections=("sentinel-2-l2a",),
-        )
+        matching({name: values[n : n + 1] for name, values in columns.items()}, SceneQuery(), first_row=n)
         for n in range(3)
     ]
 

@@ -140,12 +140,6 @@ def test_files_of_the_same_name_have_ids_of_their_own() -> None:
     assert scene(HEADER, scene="named")["id"] == "named"
 
 
-def test_longitudes_up_to_360_are_those_west_of_greenwich() -> None:
-    """An image from 350 to 370 degrees lies at -10 to 10."""
-    header = replace(HEADER, crs="EPSG:4326", transform=Transform(0.2, 0, 350, 0, -0.1, 5))
-    assert scene(header)["bbox"] == pytest.approx([-10, -5, 10, 5])
-
-
 @pytest.mark.parametrize(("crs", "pole"), [("EPSG:3413", 90.0), ("EPSG:3031", -90.0)])
 def test_an_image_over_a_pole_holds_the_pole(crs: str, pole: float) -> None:
     """It is found at any longitude near the pole."""

@@ -116,25 +116,19 @@ def test_cloud_is_a_whole_percentage_from_0_to_100(cloud: object, percent: int) 
     assert scene_key(item(eo__cloud_cover=cloud), name="item").cloud_percent == percent
 
 
-def test_a_period_that_ends_before_it_begins_is_not_used() -> None:
+@pytest.mark.parametrize("ends", [("2024-06-03", "2024-06-02"), ("2020-01-01", None), (None, "2020-01-01")])
+def test_a_period_that_is_turned_or_lacks_an_end_is_not_used(
+    ends: tuple[str | None, ...],
+) -> None:
     """The item's moment counts then."""
     moment = scene_key(item(), name="item")
-    turned = item(start_datetime="2024-06-03T00:00:00Z", end_datetime="2024-06-02T00:00:00Z")
+    start, end = (each and f"{each}T00:00:00Z" for each in ends)
     period = item(start_datetime="2024-06-02T00:00:00Z", end_datetime="2024-06-02T00:00:00Z")
+    given = {"start_datetime": start, "end_datetime": end}
 
-    found = scene_key(turned, name="item")
+    found = scene_key(item(**{name: time for name, time in given.items() if time}), name="item")
     assert (found.start_us, found.stop_us) == (moment.start_us, moment.stop_us)
     assert scene_key(period, name="item").stop_us == 1_717_286_400_000_000
-
-
-def test_a_period_without_its_end_is_not_used() -> None:
-    """The item's moment counts then, too."""
-    moment = scene_key(item(), name="item")
-
-    for half in ("start_datetime", "end_datetime"):
-        given: dict[str, Any] = {half: "2020-01-01T00:00:00Z"}
-        found = scene_key(item(**given), name="item")
-        assert (found.start_us, found.stop_us) == (moment.start_us, moment.stop_us)
 
 
 def test_an_item_without_a_time_is_refused() -> None:

@@ -27,7 +27,7 @@ from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.store.json_http import JsonClient
 from scenes.scenes import item
-from scenes.stac_server import Answer, Asked, serving
+from scenes.stac_server import Answer, Asked, Server, serving
 
 
 def ids(place: Path, **wanted: Any) -> list[str]:
@@ -347,19 +347,19 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
         return Answer(body={"items": [granule("G2" if after else "G1")]}, headers=headers)
 
     with serving(answer) as server:
-        asked = CmrSearch(
-            short_name="HLSL30",
-            root=server.url,
-            wanted=SearchCriteria.of(bbox=(170, 0, -170, 20), datetime="2024"),
-        )
-        found = list(
-            cmr_items(asked, JsonClient(same_host_only(server.url, field="cmr")), skipped=SkippedItems())
-        )
+        found = found_by_cmr(server, short_name="HLSL30", bbox=(170, 0, -170, 20), datetime="2024")
 
     assert [each["id"] for each in found] == ["G1", "G2"]
     assert found[0]["bbox"] == [179.0, 10.0, -179.0, 11.0]
     assert found[0]["assets"] == {"B04": {"href": "s3://bucket/G1.B04.tif", "roles": ["data"]}}
     assert found[0]["properties"]["eo:cloud_cover"] == 12
+
+
+def found_by_cmr(server: Server, *, short_name: str = "X", **search: Any) -> list[dict[str, Any]]:
+    """Return what a search of CMR finds."""
+    client = JsonClient(same_host_only(server.url, field="cmr"))
+    asked = CmrSearch(short_name=short_name, root=server.url, wanted=SearchCriteria.of(**search))
+    return list(cmr_items(asked, client, skipped=SkippedItems()))
 
 
 @pytest.mark.parametrize(
@@ -377,18 +377,13 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
 def test_a_granule_without_place_time_or_data_is_no_scene(changes: dict[str, Any]) -> None:
     """It is passed over, whatever it is."""
     with serving(lambda _: Answer(body={"items": [granule("G1", **changes), 7, {}]})) as server:
-        client = JsonClient(same_host_only(server.url, field="cmr"))
-        assert (
-            list(cmr_items(CmrSearch(short_name="X", root=server.url), client, skipped=SkippedItems())) == []
-        )
+        assert found_by_cmr(server) == []
 
 
 def granules(*given: dict[str, Any], **search: Any) -> list[dict[str, Any]]:
     """Return what a search of CMR makes of granules."""
     with serving(lambda _: Answer(body={"items": list(given)})) as server:
-        client = JsonClient(same_host_only(server.url, field="cmr"))
-        asked = CmrSearch(short_name="X", root=server.url, wanted=SearchCriteria.of(**search))
-        return list(cmr_items(asked, client, skipped=SkippedItems()))
+        return found_by_cmr(server, **search)
 
 
 def placed(**geometry: Any) -> dict[str, Any]:
@@ -469,15 +464,11 @@ def test_an_asset_of_cmr_is_named_by_what_the_granule_name_leaves(file: str, nam
 def test_cmr_that_repeats_itself_or_finds_too_much_is_ended() -> None:
     """A search neither runs for ever nor fills the memory."""
     same = Answer(body={"items": [granule("G1", RelatedUrls=[])]}, headers={"cmr-search-after": "1"})
-    with serving(lambda _: same) as server:
-        client = JsonClient(same_host_only(server.url, field="cmr"))
-        with pytest.raises(StoreError, match="repeats"):
-            list(cmr_items(CmrSearch(short_name="X", root=server.url), client, skipped=SkippedItems()))
-    with serving(lambda _: Answer(body={"items": [granule("G1"), granule("G2")]})) as server:
-        client = JsonClient(same_host_only(server.url, field="cmr"))
-        search = CmrSearch(short_name="X", root=server.url, wanted=SearchCriteria(most=1))
-        with pytest.raises(BudgetError, match="more than 1"):
-            list(cmr_items(search, client, skipped=SkippedItems()))
+    with serving(lambda _: same) as server, pytest.raises(StoreError, match="repeats"):
+        found_by_cmr(server)
+    two = Answer(body={"items": [granule("G1"), granule("G2")]})
+    with serving(lambda _: two) as server, pytest.raises(BudgetError, match="more than 1"):
+        found_by_cmr(server, most=1)
 
 
 HEAD = "GRANULE_ID,SENSING_TIME,CLOUD_COVER,MGRS_TILE,NORTH_LAT,SOUTH_LAT,WEST_LON,EAST_LON,BASE_URL\n"

@@ -18,7 +18,7 @@ from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
 from scenes.scenes import item
-from scenes.stac_server import Answer, Asked, landing, page, serving
+from scenes.stac_server import Answer, Asked, page, serving_api
 from support.dependency_groups import module_of_group
 
 pystac_client = module_of_group("pystac_client", "stac-tools")
@@ -29,24 +29,16 @@ SCENES = [item(f"s{(7 * n) % 23}", time=f"2024-06-{1 + n:02}T10:00:00Z") | {"lin
 @contextmanager
 def api(method: str) -> Iterator[str]:
     """Serve the scenes, five a page, by one of the ways of paging."""
-    urls: list[str] = []
 
-    def answer(asked: Asked) -> Answer:
-        if asked.path == "/":
-            document = {"id": "api", "stac_version": "1.0.0", "description": "-"}
-            return Answer(body=landing(urls[0], method=method) | document)
+    def search(asked: Asked, url: str) -> Answer:
         start = int((asked.body or asked.parameters).get("token", 0))
-        link: dict[str, Any] = {
-            "rel": "next",
-            "href": f"{urls[0]}/search?token={start + 5}",
-            "method": method,
-        }
+        link: dict[str, Any] = {"rel": "next", "href": f"{url}/search?token={start + 5}", "method": method}
         if method == "POST":
-            link |= {"href": f"{urls[0]}/search", "body": {"token": start + 5}, "merge": True}
+            link |= {"href": f"{url}/search", "body": {"token": start + 5}, "merge": True}
         return page(SCENES[start : start + 5], *([link] if start + 5 < len(SCENES) else []))
 
-    with serving(answer) as server:
-        urls.append(server.url)
+    document = {"id": "api", "stac_version": "1.0.0", "description": "-"}
+    with serving_api(search, method=method, **document) as server:
         yield server.url
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pixel_gather.io.scenes.scene_list import SceneFinder
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import item
-from scenes.stac_server import Answer, Asked, Server, landing, page, serving
+from scenes.stac_server import Answer, Asked, Server, page, serving, serving_api
 from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
@@ -84,11 +85,7 @@ def catalog(scenes: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def api(scenes: list[dict[str, Any]]) -> Iterator[Server]:
     """Serve the scenes by a STAC API that ignores what it is asked for."""
-    urls: list[str] = []
-    with serving(
-        lambda asked: Answer(body=landing(urls[0])) if asked.path == "/" else page(scenes)
-    ) as server:
-        urls.append(server.url)
+    with serving_api(lambda _asked, _url: page(scenes)) as server:
         yield server
 
 
@@ -96,6 +93,12 @@ def request_of(kind: str, place: str, **changes: Any) -> dict[str, Any]:
     """Return a request for one pixel of red and nir."""
     asked = {"api" if kind == "stac" else "file": place, "assets": {"red": "red", "nir": "B08"}} | changes
     return {"sources": {kind: asked}, "window": {"point": [11.3, 46.7]}}
+
+
+def request_for(items: Any, *assets: str, **more: Any) -> dict[str, Any]:
+    """Return a request for one pixel of some items."""
+    asked = {"items": items, "assets": list(assets)} | more
+    return {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}}
 
 
 @pytest.mark.long
@@ -158,10 +161,7 @@ def test_classes_of_the_catalog_are_in_the_cube_and_in_its_rows_to_come(tmp_path
 
     cube = tmp_path / "cube.zarr"
     for some, to, output in ((scenes[:2], cube, {}), (scenes[2:], None, {"append_to": str(cube)})):
-        asked = {"items": some, "assets": ["SCL"]}
-        gather_undrawn(
-            {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}, "output": output}, to=to
-        )
+        gather_undrawn(request_for(some, "SCL") | {"output": output}, to=to)
 
     told = zarr.open_group(cube, mode="r")["SCL"].attrs
     assert told["flag_values"] == [4, 6]
@@ -431,20 +431,18 @@ def test_items_are_gathered_from_wherever_they_are(
     form: str, scenes: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """What search returns, dicts and files are one; conditions hold for them, too."""
-    given = {"items": items_in(form, scenes, tmp_path), "assets": {"red": "red"}}
-    window = {"point": [11.3, 46.7]}
+    given = partial(request_for, items_in(form, scenes, tmp_path), assets={"red": "red"})
 
-    plan = make_plan({"sources": {"stac": given}, "window": window})
-    fewer = make_plan({"sources": {"stac": {**given, "where": "eo:cloud_cover<25"}}, "window": window})
+    plan, fewer = make_plan(given()), make_plan(given(where="eo:cloud_cover<25"))
 
     assert (plan.n_rows, fewer.n_rows) == (3, 2)
     with pytest.raises(BudgetError, match="more than 2 scenes"):
-        make_plan({"sources": {"stac": {**given, "most": 2}}, "window": window})
+        make_plan(given(most=2))
 
 
 def test_items_make_a_cube(scenes: list[dict[str, Any]], tmp_path: Path) -> None:
     """The stored request has a digest of the items; the list beside the cube has their assets."""
-    request = {"sources": {"stac": {"items": scenes, "assets": ["red"]}}, "window": {"point": [11.3, 46.7]}}
+    request = request_for(scenes, "red")
     gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
 
     with gathered.open() as cube:
@@ -501,8 +499,7 @@ def test_scenes_of_one_day_or_datatake_share_a_row(rule: str, tmp_path: Path) ->
         item("nir", time="2024-06-01T10:00:20Z", assets={"nir": {"href": hrefs["n"]}}, **place),
         item("again", time="2024-06-01T10:00:40Z", assets={"red": {"href": hrefs["r2"]}}, **place),
     ]
-    asked = {"items": scenes, "assets": ["red", "nir"], "scene": rule, "duplicates": "all"}
-    request = {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}}
+    request = request_for(scenes, "red", "nir", scene=rule, duplicates="all")
 
     with gather(request, to=tmp_path / "cube.zarr", settings=BARE).open() as cube:
         assert cube.red.values.ravel().tolist() == [1, 3]
@@ -527,9 +524,8 @@ def test_scenes_of_one_day_or_datatake_share_a_row(rule: str, tmp_path: Path) ->
 )
 def test_a_wrong_item_of_a_program_is_refused(wrong: dict[str, Any]) -> None:
     """The error is a sentence, as for an item of a server. Nothing is read before."""
-    given = {"items": [item() | wrong], "assets": ["red"]}
     with pytest.raises(RequestError, match=r"sources\.stac"):
-        make_plan({"sources": {"stac": given}, "window": {"point": [11.3, 46.7]}})
+        make_plan(request_for([item() | wrong], "red"))
 
 
 def static_catalog(folder: Path, *links: str) -> Path:
@@ -581,11 +577,9 @@ def test_a_static_catalog_leads_to_no_other_place(href: str, tmp_path: Path) -> 
 )
 def test_a_gather_is_not_led_to_another_host(answer: Answer) -> None:
     """Nothing is gathered of what came before."""
-    urls: list[str] = []
-    with serving(lambda asked: Answer(body=landing(urls[0])) if asked.path == "/" else answer) as server:
-        urls.append(server.url)
-        with pytest.raises(RequestError, match=r"sources\.stac: .*(redirects|another host)"):
-            make_plan(request_of("stac", server.url))
+    led = pytest.raises(RequestError, match=r"sources\.stac: .*(redirects|another host)")
+    with serving_api(lambda _asked, _url: answer) as server, led:
+        make_plan(request_of("stac", server.url))
 
 
 def test_an_offset_that_may_be_applied_already_is_told(tmp_path: Path) -> None:
@@ -600,9 +594,7 @@ def test_an_offset_that_may_be_applied_already_is_told(tmp_path: Path) -> None:
         )
         for n, value in ((1, 120), (2, 1120))
     ]
-    asked = {"items": scenes, "assets": ["red"]}
-    request = {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}}
-    gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
+    gathered = gather(request_for(scenes, "red"), to=tmp_path / "cube.zarr", settings=BARE)
 
     with gathered.open() as cube:
         assert cube.red.values.ravel().tolist() == [120, 1120]

@@ -29,6 +29,17 @@ def schedule(**changes: Any) -> Schedule:
     return Schedule(**({"name": "daily", "every": "rate(1 day)", "request": REQUEST} | changes))
 
 
+def searching(**stac: Any) -> dict[str, Any]:
+    """Return the request with another search."""
+    return REQUEST | {"sources": {"stac": REQUEST["sources"]["stac"] | stac}}
+
+
+def times_of(request: dict[str, Any] | None) -> str:
+    """Return the times that a tick searches."""
+    assert request is not None
+    return str(request["sources"]["stac"]["datetime"])
+
+
 def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
     """A catalog, or a file of items, has none."""
     schedule().check_new(frozenset({"stac.example.org"}))
@@ -45,10 +56,10 @@ def test_only_a_search_of_a_host_is_held_against_the_hosts() -> None:
 
 def test_an_address_with_a_key_is_refused_before_the_first_tick() -> None:
     """A deployment refuses it at each tick, as requests are stored."""
-    stac = REQUEST["sources"]["stac"] | {"api": "https://stac.example.org/v1?key=1"}
+    keyed = searching(api="https://stac.example.org/v1?key=1")
 
     with pytest.raises(RequestError, match=r"^request\.sources\.stac\.api: .* without a query"):
-        schedule(request=REQUEST | {"sources": {"stac": stac}}).check_new(frozenset({"stac.example.org"}))
+        schedule(request=keyed).check_new(frozenset({"stac.example.org"}))
 
 
 def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
@@ -56,11 +67,8 @@ def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
     request = schedule().first_request(us("2026-11-22T06:00:00Z"))
 
     assert request is not None
-    searched = REQUEST["sources"]["stac"] | {"datetime": "2024-01-01T00:00:00Z/2026-11-22T06:00:00Z"}
-    assert request == REQUEST | {
-        "sources": {"stac": searched},
-        "output": {"name": "bolzano", "codec": "zstd"},
-    }
+    searched = searching(datetime="2024-01-01T00:00:00Z/2026-11-22T06:00:00Z")
+    assert request == searched | {"output": {"name": "bolzano", "codec": "zstd"}}
     assert parse_request(request).cube_name == schedule().cube == "bolzano"
 
 
@@ -68,8 +76,7 @@ def test_first_tick_that_was_not_ended_is_gone_on_with() -> None:
     """The unfinished cube is that of the earlier search, so the same one is asked."""
     request = schedule().first_request(us("2026-11-23"), datetime="../2026-11-22T06:00:00Z")
 
-    assert request is not None
-    assert request["sources"]["stac"]["datetime"] == "../2026-11-22T06:00:00Z"
+    assert times_of(request) == "../2026-11-22T06:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -86,8 +93,8 @@ def test_later_ticks_search_from_some_days_before_the_last_row(
     """Late scenes are found; the search never begins before its own range."""
     request = schedule(overlap_days=overlap_days).next_request(us(last), us("2026-11-22T06:00:00Z"))
 
+    assert times_of(request) == f"{start}/2026-11-22T06:00:00Z"
     assert request is not None
-    assert request["sources"]["stac"]["datetime"] == f"{start}/2026-11-22T06:00:00Z"
     assert request["output"] == REQUEST["output"]
 
 
@@ -98,8 +105,7 @@ def test_a_schedule_looks_seven_days_back_if_it_does_not_say() -> None:
 
     request = Schedule.of_event(event).next_request(us("2026-11-20T10:00:00Z"), tick_us_of(event))
 
-    assert request is not None
-    assert request["sources"]["stac"]["datetime"] == "2026-11-13T10:00:00Z/2026-11-22T06:00:00Z"
+    assert times_of(request) == "2026-11-13T10:00:00Z/2026-11-22T06:00:00Z"
 
 
 def test_a_search_without_a_range_is_for_all_times() -> None:
@@ -108,20 +114,17 @@ def test_a_search_without_a_range_is_for_all_times() -> None:
 
     request = schedule(request=REQUEST | {"sources": {"stac": asked}}).first_request(us("2026-11-22"))
 
-    assert request is not None
-    assert request["sources"]["stac"]["datetime"] == "../2026-11-22T00:00:00Z"
+    assert times_of(request) == "../2026-11-22T00:00:00Z"
 
 
 def test_search_whose_own_range_is_over_asks_for_nothing() -> None:
     """No gather is started once the last row is later than the range, or before the range begins."""
-    asked = {**REQUEST["sources"]["stac"], "datetime": "2024-06"}
-    june = schedule(request=REQUEST | {"sources": {"stac": asked}}, overlap_days=0)
+    june = schedule(request=searching(datetime="2024-06"), overlap_days=0)
 
     assert june.next_request(us("2024-07-01"), us("2024-07-02")) is None
     assert june.first_request(us("2024-05-31")) is None
     found = june.next_request(us("2024-06-29"), us("2024-08-02"))
-    assert found is not None
-    assert found["sources"]["stac"]["datetime"] == "2024-06-29T00:00:00Z/2024-06-30T23:59:59.999999Z"
+    assert times_of(found) == "2024-06-29T00:00:00Z/2024-06-30T23:59:59.999999Z"
 
 
 def test_event_holds_the_schedule_and_the_ticks_name_is_its_own() -> None:
@@ -160,10 +163,7 @@ def test_event_holds_the_schedule_and_the_ticks_name_is_its_own() -> None:
         ({"request": REQUEST | {"output": {}}}, "request.output.append_to"),
         ({"request": REQUEST | {"sources": ["s3://b/k.tif"]}}, "a schedule searches"),
         ({"request": REQUEST | {"window": {}}}, "window"),
-        (
-            {"request": REQUEST | {"sources": {"stac": REQUEST["sources"]["stac"] | {"datetime": "soon"}}}},
-            "sources.stac.datetime",
-        ),
+        ({"request": searching(datetime="soon")}, "sources.stac.datetime"),
     ],
 )
 def test_wrong_schedule_is_refused_with_the_field(changes: dict[str, Any], message: str) -> None:
@@ -273,16 +273,14 @@ def test_ticks_of_reduced_cubes_search_periods_that_are_over(
 
     request = reduced.first_request(us(tick)) if last is None else reduced.next_request(us(last), us(tick))
 
-    assert request is not None
-    assert request["sources"]["stac"]["datetime"] == searched
+    assert times_of(request) == searched
 
 
 @pytest.mark.parametrize("tick", ["2026-02-01", "2026-06-30"])
 def test_ticks_before_and_after_the_times_of_a_reduced_cube_search_nothing(tick: str) -> None:
     """Its request names the first and the last day, and a row is there of its last month."""
-    stac = REQUEST["sources"]["stac"] | {"datetime": "2026-03-01/2026-05-31"}
-    request = REQUEST | {"sources": {"stac": stac}, "reduce": {"by": "month", "statistic": "median"}}
-    reduced = schedule(request=request)
+    monthly = {"reduce": {"by": "month", "statistic": "median"}}
+    reduced = schedule(request=searching(datetime="2026-03-01/2026-05-31") | monthly)
 
     is_early = us(tick) < us("2026-03-01")
     assert is_early == (reduced.first_request(us(tick)) is None)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,40 +29,28 @@ from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store import json_http
 from pixel_gather.io.store.json_http import JsonClient
 from scenes.scenes import item
-from scenes.stac_server import Answer, Asked, Server, landing, page, serving
+from scenes.stac_server import Answer, Asked, Server, landing, page, serving, serving_api
 
 SCENES = [item(f"s{number}") for number in range(7)]
 
 
-def found(
+def items_of(
     server: Server,
     *,
     sleep: Callable[[float], None] = lambda _: None,
     skipped: SkippedItems | None = None,
+    query: str = "",
     **search: Any,
-) -> list[str]:
-    """Return the ids that a search finds."""
+) -> list[dict[str, Any]]:
+    """Return what a search finds. Its address may have a query."""
     client = JsonClient(same_host_only(server.url, field="stac"), sleep=sleep)
-    items = search_items(SearchCriteria(**search), server.url, client, skipped=skipped or SkippedItems())
-    return [each["id"] for each in items]
+    criteria = SearchCriteria(**search)
+    return list(search_items(criteria, f"{server.url}{query}", client, skipped=skipped or SkippedItems()))
 
 
-def api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Any:
-    """Return a context with an API whose landing page is right and whose search is the test's."""
-    urls: list[str] = []
-
-    def answer(asked: Asked) -> Answer:
-        if asked.path == "/":
-            return Answer(body=landing(urls[0], **of_landing))
-        return search(asked, urls[0])
-
-    @contextmanager
-    def served() -> Iterator[Server]:
-        with serving(answer) as server:
-            urls.append(server.url)
-            yield server
-
-    return served()
+def found(server: Server, **search: Any) -> list[str]:
+    """Return the ids that a search finds."""
+    return [each["id"] for each in items_of(server, **search)]
 
 
 def slice_of(start: int) -> list[dict[str, Any]]:
@@ -71,16 +59,10 @@ def slice_of(start: int) -> list[dict[str, Any]]:
 
 
 def by_get(asked: Asked, url: str) -> Answer:
-    """Page by a token in the address."""
+    """Page by a token in the address. That of an API without one is relative to the page."""
     start = int(asked.parameters.get("token", 0))
-    links = [{"rel": "next", "href": f"{url}/search?token={start + 3}"}] if start + 3 < 7 else []
-    return page(slice_of(start), *links)
-
-
-def by_relative_get(asked: Asked, _url: str) -> Answer:
-    """Page by an address that is relative to the page."""
-    start = int(asked.parameters.get("token", 0))
-    links = [{"rel": "next", "href": f"search?token={start + 3}"}] if start + 3 < 7 else []
+    beginning = f"{url}/" if url else ""
+    links = [{"rel": "next", "href": f"{beginning}search?token={start + 3}"}] if start + 3 < 7 else []
     return page(slice_of(start), *links)
 
 
@@ -113,7 +95,7 @@ def by_headers(asked: Asked, url: str) -> Answer:
     ("search", "method"),
     [
         (by_get, "GET"),
-        (by_relative_get, "GET"),
+        (lambda asked, _url: by_get(asked, ""), "GET"),
         (by_post, "POST"),
         (by_merge, "POST"),
         (by_headers, "GET"),
@@ -123,7 +105,7 @@ def by_headers(asked: Asked, url: str) -> Answer:
 )
 def test_every_item_comes_once_in_order(search: Any, method: str) -> None:
     """All ways of paging end with the last page."""
-    with api(search, method=method) as server:
+    with serving_api(search, method=method) as server:
         assert found(server, collections=("sentinel-2-l2a",)) == [f"s{number}" for number in range(7)]
         assert len(server.asked) == 4
 
@@ -137,7 +119,7 @@ def test_what_is_looked_for_is_sent(method: str) -> None:
         "collections": ("sentinel-2-l2a",),
         "where": parse_where("eo:cloud_cover<40"),
     }
-    with api(lambda _asked, _url: page([]), method=method, can_query=True) as server:
+    with serving_api(lambda _asked, _url: page([]), method=method, can_query=True) as server:
         assert found(server, **search) == []
         sent = server.asked[-1]
         if method == "GET":
@@ -148,7 +130,7 @@ def test_what_is_looked_for_is_sent(method: str) -> None:
             assert sent.body["bbox"] == [11.0, 46.0, 12.0, 47.0]
             assert sent.body["collections"] == ["sentinel-2-l2a"]
             assert sent.body["query"] == {"eo:cloud_cover": {"lt": 40}}
-    with api(lambda _asked, _url: page([])) as server:
+    with serving_api(lambda _asked, _url: page([])) as server:
         assert found(server, **search) == []
         assert "query" not in server.asked[-1].body
 
@@ -166,7 +148,7 @@ def test_what_a_server_ignores_is_filtered_here() -> None:
         item("only its box meets", geometry=triangle, eo__cloud_cover=10),
     ]
     corner = {"type": "Point", "coordinates": [11.9, 46.9]}
-    with api(lambda _asked, _url: page(scenes)) as server:
+    with serving_api(lambda _asked, _url: page(scenes)) as server:
         assert found(
             server,
             area=Area.of_geojson(corner, field="geojson"),
@@ -180,9 +162,8 @@ def test_relative_addresses_of_assets_start_from_the_item() -> None:
     """An API on this machine may name whole paths of files."""
     scene = item(assets={"a": {"href": "./a.tif"}, "b": {"href": "/b.tif"}, "c": {"href": "s3://b/c.tif"}})
     scene["links"] = [{"rel": "self", "href": "https://host/items/s0"}]
-    with api(lambda _asked, _url: page([scene])) as server:
-        client = JsonClient(same_host_only(server.url, field="stac"))
-        (found,) = search_items(SearchCriteria(), server.url, client, skipped=SkippedItems())
+    with serving_api(lambda _asked, _url: page([scene])) as server:
+        (found,) = items_of(server)
 
     hrefs = [asset["href"] for asset in found["assets"].values()]
     assert hrefs == ["https://host/items/a.tif", "/b.tif", "s3://b/c.tif"]
@@ -196,7 +177,7 @@ def test_an_item_that_comes_twice_counts_once() -> None:
             return page(SCENES[2:5])
         return page(SCENES[:3], {"rel": "next", "href": f"{url}/search?token=1"})
 
-    with api(search, method="GET") as server:
+    with serving_api(search, method="GET") as server:
         assert found(server) == ["s0", "s1", "s2", "s3", "s4"]
 
 
@@ -204,7 +185,7 @@ def test_an_item_that_comes_twice_counts_once() -> None:
 def test_a_next_page_without_an_address_ends_the_search(link: dict[str, Any]) -> None:
     """Otherwise the scenes of later pages would be missing, and nobody would know."""
     with (
-        api(lambda _asked, _url: page(SCENES, {"rel": "next"} | link)) as server,
+        serving_api(lambda _asked, _url: page(SCENES, {"rel": "next"} | link)) as server,
         pytest.raises(StoreError, match="a next page that is no address"),
     ):
         found(server)
@@ -235,7 +216,7 @@ def empty_pages(_asked: Asked, url: str) -> Answer:
 def test_a_search_that_never_ends_is_ended(search: Any) -> None:
     """The message says that it is the server."""
     with (
-        api(search, method="GET") as server,
+        serving_api(search, method="GET") as server,
         pytest.raises(StoreError, match=r"127\.0\.0\.1.*(again|repeats|end)"),
     ):
         found(server)
@@ -249,7 +230,7 @@ def test_a_few_empty_pages_are_passed_over() -> None:
         link = {"rel": "next", "href": f"{url}/search?token={n + 1}"}
         return page(SCENES) if n == 9 else page([], link)
 
-    with api(search, method="GET") as server:
+    with serving_api(search, method="GET") as server:
         assert len(found(server)) == 7
 
 
@@ -261,13 +242,16 @@ def test_items_without_end_that_nobody_asked_for_are_ended(monkeypatch: pytest.M
         n = int(asked.parameters.get("token", 0))
         return page([item(f"n{n}")], {"rel": "next", "href": f"{url}/search?token={n + 1}"})
 
-    with api(search, method="GET") as server, pytest.raises(StoreError, match="the search does not want"):
+    with (
+        serving_api(search, method="GET") as server,
+        pytest.raises(StoreError, match="the search does not want"),
+    ):
         found(server, where=parse_where("eo:cloud_cover<1"), most=10)
 
 
 def test_more_scenes_than_allowed_are_refused() -> None:
     """The search says how many there may be."""
-    with api(by_get, method="GET") as server, pytest.raises(BudgetError, match="more than 5 scenes"):
+    with serving_api(by_get, method="GET") as server, pytest.raises(BudgetError, match="more than 5 scenes"):
         found(server, most=5)
 
 
@@ -294,7 +278,7 @@ def test_a_next_page_on_another_host_is_not_asked_for(href: str, method: str) ->
     def search(_asked: Asked, _url: str) -> Answer:
         return page(SCENES, {"rel": "next", "href": href, "method": method})
 
-    with api(search) as server:
+    with serving_api(search) as server:
         with pytest.raises((RequestError, StoreError), match=r"another host|no web address|no address"):
             found(server)
         assert len(server.asked) == 2
@@ -312,7 +296,7 @@ def test_a_search_on_another_host_is_not_asked_for() -> None:
 def test_a_redirect_is_not_followed(status: int) -> None:
     """It could lead anywhere."""
     to = {"location": "http://169.254.169.254/"}
-    with api(lambda _asked, _url: Answer(body={}, status=status, headers=to)) as server:
+    with serving_api(lambda _asked, _url: Answer(body={}, status=status, headers=to)) as server:
         with pytest.raises(RequestError, match="redirects"):
             found(server)
         assert len(server.asked) == 2
@@ -330,7 +314,7 @@ def test_a_busy_server_is_asked_again_when_it_wants(retry_after: str, waited: li
         is_busy = len(waits) < 2
         return Answer(body={}, status=429, headers={"retry-after": retry_after}) if is_busy else page(SCENES)
 
-    with api(search) as server:
+    with serving_api(search) as server:
         assert len(found(server, sleep=waits.append)) == 7
     assert waits == waited
 
@@ -343,7 +327,7 @@ def test_retry_after_may_be_a_date() -> None:
         date = {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}
         return page(SCENES) if waits else Answer(body={}, status=503, headers=date)
 
-    with api(search) as server:
+    with serving_api(search) as server:
         assert len(found(server, sleep=waits.append)) == 7
     assert waits == [0.0]
 
@@ -351,7 +335,10 @@ def test_retry_after_may_be_a_date() -> None:
 def test_a_server_that_stays_busy_is_given_up() -> None:
     """The error says when to come again."""
     busy = Answer(body={}, status=429, headers={"retry-after": "60"})
-    with api(lambda _asked, _url: busy) as server, pytest.raises(ThrottledError, match="busy") as raised:
+    with (
+        serving_api(lambda _asked, _url: busy) as server,
+        pytest.raises(ThrottledError, match="busy") as raised,
+    ):
         found(server)
     assert raised.value.retry_after_s == 60
     assert len(server.asked) == 6
@@ -377,7 +364,7 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
 )
 def test_a_wrong_answer_is_said_in_words(answer: Answer, error: type[GatherError], said: str) -> None:
     """Each kind of error has a sentence of its own."""
-    with api(lambda _asked, _url: answer) as server, pytest.raises(error, match=said):
+    with serving_api(lambda _asked, _url: answer) as server, pytest.raises(error, match=said):
         found(server)
 
 
@@ -400,7 +387,7 @@ def test_a_hostile_item_is_left_out_with_a_sentence(wrong: dict[str, Any]) -> No
     """It is never left out in silence, and never an error of Python's."""
     area = Area.of_geojson({"type": "Point", "coordinates": [11.5, 46.5]}, field="geojson")
     skipped = SkippedItems()
-    with api(lambda _asked, _url: page([item() | wrong])) as server:
+    with serving_api(lambda _asked, _url: page([item() | wrong])) as server:
         assert found(server, skipped=skipped, area=area) == []
 
     ((name, reason),) = skipped.first
@@ -412,7 +399,9 @@ def test_a_hostile_item_is_left_out_with_a_sentence(wrong: dict[str, Any]) -> No
 def test_an_answer_of_50_mb_is_read_and_a_longer_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound holds for bytes that come, whatever the server says of their number."""
     filler = "x" * (50 << 20)
-    with api(lambda _asked, _url: page([item(assets={"a": {"href": "h", "title": filler}})])) as server:
+    with serving_api(
+        lambda _asked, _url: page([item(assets={"a": {"href": "h", "title": filler}})])
+    ) as server:
         assert found(server) == ["scene-1"]
 
     monkeypatch.setattr(json_http, "_LARGEST_ANSWER_NBYTES", 1 << 20)
@@ -422,7 +411,7 @@ def test_an_answer_of_50_mb_is_read_and_a_longer_one_is_not(monkeypatch: pytest.
             yield b" " * 65536
 
     with (
-        api(lambda _asked, _url: Answer(body=endless())) as server,
+        serving_api(lambda _asked, _url: Answer(body=endless())) as server,
         pytest.raises(StoreError, match="more than 1 MiB"),
     ):
         found(server)
@@ -436,7 +425,7 @@ def test_an_answer_may_be_just_as_long_as_the_bound(monkeypatch: pytest.MonkeyPa
     body = b'{"type":"FeatureCollection","features":[]}'.ljust(most + n_over)
     refused = pytest.raises(StoreError, match="more than 1 MiB") if n_over else nullcontext()
 
-    with api(lambda _asked, _url: Answer(body=iter([body]))) as server, refused:
+    with serving_api(lambda _asked, _url: Answer(body=iter([body]))) as server, refused:
         assert found(server) == []
 
 
@@ -455,7 +444,7 @@ def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch: pytest.Mon
         has_sent_all = True
 
     with (
-        api(lambda _asked, _url: Answer(body=slowly())) as server,
+        serving_api(lambda _asked, _url: Answer(body=slowly())) as server,
         pytest.raises(UnreachableError, match="takes longer"),
     ):
         found(server)
@@ -516,11 +505,8 @@ def test_the_usual_port_may_be_written() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None:
     """Servers name the search and the next page without it."""
-    with api({"GET": by_get, "POST": by_post}[method], method=method) as server:
-        client = JsonClient(same_host_only(server.url, field="stac"))
-        search = SearchCriteria(collections=("sentinel-2-l2a",))
-        found = search_items(search, f"{server.url}/?key=secret", client, skipped=SkippedItems())
-        assert len(list(found)) == 7
+    with serving_api({"GET": by_get, "POST": by_post}[method], method=method) as server:
+        assert len(found(server, query="/?key=secret", collections=("sentinel-2-l2a",))) == 7
         assert [each.parameters["key"] for each in server.asked] == ["secret"] * 4
 
 
@@ -537,18 +523,15 @@ def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None
 )
 def test_a_key_is_in_no_message(answer: Answer) -> None:
     """Errors name the address without its query."""
-    with api(lambda _asked, _url: answer) as server:
-        client = JsonClient(same_host_only(server.url, field="stac"), sleep=lambda _: None)
-        url = f"{server.url}/?key=secret"
-        with pytest.raises(GatherError) as raised:
-            list(search_items(SearchCriteria(), url, client, skipped=SkippedItems()))
+    with serving_api(lambda _asked, _url: answer) as server, pytest.raises(GatherError) as raised:
+        found(server, query="/?key=secret")
 
     assert "secret" not in str(raised.value)
 
 
 def test_a_key_is_not_kept(tmp_path: Path) -> None:
     """Neither in a catalog nor in a cube's request, nor does it change the gather's digest."""
-    with api(lambda _asked, _url: page(SCENES), method="GET") as server:
+    with serving_api(lambda _asked, _url: page(SCENES), method="GET") as server:
         make_catalog(f"{server.url}/?key=secret", kind="stac", to=tmp_path / "catalog.parquet")
         assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
 
