@@ -39,9 +39,26 @@ def task_nbytes(layout: Layout, itemsize: int, n_measurements: int) -> int:
     return math.prod(layout.shard) * itemsize * n_measurements
 
 
-def layout_of(shape: tuple[int, int, int], wanted: LayoutName) -> Layout:
-    """Return the layout of one uint16 measurement for workers of 512 MiB."""
-    return plan_layout(shape, itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=512 * MIB)
+def layout_of(
+    shape: tuple[int, int, int],
+    wanted: LayoutName | ExplicitLayout = "balanced",
+    *,
+    pixel: tuple[int, int] = (2, 1),
+    max_task_nbytes: int = 512 * MIB,
+    is_sharded: bool = True,
+) -> Layout:
+    """Return the layout of one uint16 measurement for workers of 512 MiB, or of other pixels and workers.
+
+    A pixel is the bytes of a value, and the number of measurements.
+    """
+    return plan_layout(
+        shape,
+        itemsize=pixel[0],
+        n_measurements=pixel[1],
+        wanted=wanted,
+        max_task_nbytes=max_task_nbytes,
+        is_sharded=is_sharded,
+    )
 
 
 @given(
@@ -60,12 +77,8 @@ def test_plan_layout_keeps_its_promises(
 ) -> None:
     """Every accepted layout fits the memory and the map, and Zarr can store it."""
     try:
-        layout = plan_layout(
-            shape,
-            itemsize=itemsize,
-            n_measurements=n_measurements,
-            wanted=wanted,
-            max_task_nbytes=max_task_mib * MIB,
+        layout = layout_of(
+            shape, wanted, pixel=(itemsize, n_measurements), max_task_nbytes=max_task_mib * MIB
         )
     except BudgetError:
         return
@@ -93,13 +106,7 @@ def test_plan_layout_refuses_nothing_that_fits(
     if window_nbytes * 2 > max_task_nbytes or shape[0] > MAX_SHARDS:
         return
 
-    plan_layout(
-        shape,
-        itemsize=itemsize,
-        n_measurements=n_measurements,
-        wanted=wanted,
-        max_task_nbytes=max_task_nbytes,
-    )
+    layout_of(shape, wanted, pixel=(itemsize, n_measurements), max_task_nbytes=max_task_nbytes)
 
 
 @given(
@@ -117,9 +124,7 @@ def test_plan_layout_rounds_no_task_over_the_limit(
     window_nbytes = shape[1] * shape[2] * itemsize * n_measurements
     most = int(window_nbytes * room)
 
-    layout = plan_layout(
-        shape, itemsize=itemsize, n_measurements=n_measurements, wanted=wanted, max_task_nbytes=most
-    )
+    layout = layout_of(shape, wanted, pixel=(itemsize, n_measurements), max_task_nbytes=most)
 
     assert task_nbytes(layout, itemsize, n_measurements) <= most
 
@@ -159,13 +164,7 @@ def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
 @pytest.mark.parametrize("max_task_nbytes", [139 * MIB, 512 * MIB])
 def test_plan_layout_cuts_ten_million_tiles_to_what_the_smallest_workers_hold(max_task_nbytes: int) -> None:
     """Above 128 MiB there are more shards, not larger ones. Each child of the map fills several of them."""
-    layout = plan_layout(
-        (10_000_000, 512, 512),
-        itemsize=2,
-        n_measurements=1,
-        wanted="balanced",
-        max_task_nbytes=max_task_nbytes,
-    )
+    layout = layout_of((10_000_000, 512, 512), max_task_nbytes=max_task_nbytes)
 
     assert LARGE_SHARD_NBYTES * 0.9 < task_nbytes(layout, 2, 1) <= LARGE_SHARD_NBYTES
     assert FEW_SHARDS < layout.n_shards((10_000_000, 512, 512))[0] <= MAX_SHARDS
@@ -186,16 +185,12 @@ def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_
     wanted = ExplicitLayout(chunk=(5, 128, 128), shard_rows=5)
 
     with pytest.raises(BudgetError, match=r"200,000 tasks of 2 MiB\. .*, or for more rows in a shard$"):
-        plan_layout(
-            (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=512 * MIB
-        )
+        layout_of((1_000_000, 512, 512), wanted)
 
 
 def test_plan_layout_cuts_a_large_window_into_strips() -> None:
     """A scene that is too large for a worker is read in strips along y."""
-    layout = plan_layout(
-        (3, 10_980, 10_980), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=100 * MIB
-    )
+    layout = layout_of((3, 10_980, 10_980), max_task_nbytes=100 * MIB)
 
     assert layout.shard[0] == 1
     assert layout.n_shards((3, 10_980, 10_980))[1] >= 3
@@ -208,7 +203,7 @@ def test_plan_layout_cuts_a_large_window_into_strips() -> None:
 def test_plan_layout_refuses_what_cannot_be_cut(shape: tuple[int, int, int], max_task_nbytes: int) -> None:
     """The error says what the plan would need and what to request instead."""
     with pytest.raises(BudgetError, match="Ask for a smaller window"):
-        plan_layout(shape, itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=max_task_nbytes)
+        layout_of(shape, max_task_nbytes=max_task_nbytes)
 
 
 ANY = 512 * MIB
@@ -248,15 +243,7 @@ def test_plan_layout_of_usual_cubes(
     expected: Layout,
 ) -> None:
     """An append keeps the layout of its cube, and an archive that of its first one. So they do not change."""
-    itemsize, n_measurements = pixel
-
-    assert expected == plan_layout(
-        shape,
-        itemsize=itemsize,
-        n_measurements=n_measurements,
-        wanted=wanted,
-        max_task_nbytes=max_task_mib * MIB,
-    )
+    assert expected == layout_of(shape, wanted, pixel=pixel, max_task_nbytes=max_task_mib * MIB)
 
 
 @pytest.mark.parametrize(
@@ -281,16 +268,7 @@ def test_plan_layout_without_shards_has_one_chunk_in_an_object(
     chunk: tuple[int, int, int],
 ) -> None:
     """It is as wide as the window. Some rows are together, for there are fewer objects then."""
-    itemsize, n_measurements = pixel
-
-    layout = plan_layout(
-        shape,
-        itemsize=itemsize,
-        n_measurements=n_measurements,
-        wanted=wanted,
-        max_task_nbytes=max_task_mib * MIB,
-        is_sharded=False,
-    )
+    layout = layout_of(shape, wanted, pixel=pixel, max_task_nbytes=max_task_mib * MIB, is_sharded=False)
 
     assert layout == Layout(chunk=chunk, shard=chunk, is_sharded=False)
 
@@ -298,14 +276,7 @@ def test_plan_layout_without_shards_has_one_chunk_in_an_object(
 def test_plan_layout_without_shards_refuses_chunks_that_are_narrower_than_the_window() -> None:
     """The error has the chunk to ask for."""
     with pytest.raises(RequestError, match=r"output\.layout\.chunk: .* ask for chunks of 5, 128, 512"):
-        plan_layout(
-            (100, 512, 512),
-            itemsize=2,
-            n_measurements=1,
-            wanted=ExplicitLayout(chunk=(5, 128, 128)),
-            max_task_nbytes=ANY,
-            is_sharded=False,
-        )
+        layout_of((100, 512, 512), ExplicitLayout(chunk=(5, 128, 128)), is_sharded=False)
 
 
 @pytest.mark.parametrize(
@@ -327,12 +298,8 @@ def test_plan_layout_keeps_to_the_chunks_of_a_request(
     expected: tuple[tuple[int, int, int], tuple[int, int, int]],
 ) -> None:
     """Shards have whole chunks, as many rows as the request wants, and fit the workers."""
-    layout = plan_layout(
-        (100, 512, 512),
-        itemsize=2,
-        n_measurements=1,
-        wanted=ExplicitLayout(chunk=chunk, shard_rows=shard_rows),
-        max_task_nbytes=max_task_nbytes,
+    layout = layout_of(
+        (100, 512, 512), ExplicitLayout(chunk=chunk, shard_rows=shard_rows), max_task_nbytes=max_task_nbytes
     )
 
     assert (layout.chunk, layout.shard) == expected
@@ -376,15 +343,9 @@ def test_plan_layout_names_sizes_in_an_error() -> None:
         match=r"^a cube of 10 x 100 x 1,073,741,824 pixels would take 10 tasks of 204,800 MiB\. A gather has "
         r"at most 110,000 tasks of 512 MiB\. Ask for a smaller window, fewer bands or sources$",
     ):
-        plan_layout((10, 100, 2**30), itemsize=2, n_measurements=1, wanted="slice", max_task_nbytes=ANY)
+        layout_of((10, 100, 2**30), "slice")
     with pytest.raises(BudgetError, match=r"16 tasks of 2 MiB\. .* or for smaller chunks and shards$"):
-        plan_layout(
-            (10, 900, 512),
-            itemsize=2,
-            n_measurements=2,
-            wanted=ExplicitLayout(chunk=(3, 256, 256)),
-            max_task_nbytes=MIB,
-        )
+        layout_of((10, 900, 512), ExplicitLayout(chunk=(3, 256, 256)), pixel=(2, 2), max_task_nbytes=MIB)
 
 
 def test_plan_layout_accepts_a_task_that_just_fits() -> None:
@@ -392,11 +353,11 @@ def test_plan_layout_accepts_a_task_that_just_fits() -> None:
     wanted = ExplicitLayout(chunk=(2, 8, 8), shard_rows=4)
     nbytes = 4 * 8 * 8 * 2
 
-    layout = plan_layout((4, 8, 8), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=nbytes)
+    layout = layout_of((4, 8, 8), wanted, max_task_nbytes=nbytes)
 
     assert layout.shard == (4, 8, 8)
     with pytest.raises(BudgetError):
-        plan_layout((4, 8, 8), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=nbytes - 1)
+        layout_of((4, 8, 8), wanted, max_task_nbytes=nbytes - 1)
 
 
 def test_plan_layout_accepts_as_many_shards_as_a_gather_may_have() -> None:
@@ -405,7 +366,7 @@ def test_plan_layout_accepts_as_many_shards_as_a_gather_may_have() -> None:
 
     def n_shards(n_rows: int) -> int:
         shape = (n_rows, 1, 1)
-        layout = plan_layout(shape, itemsize=1, n_measurements=1, wanted=wanted, max_task_nbytes=MIB)
+        layout = layout_of(shape, wanted, pixel=(1, 1), max_task_nbytes=MIB)
         return math.prod(layout.n_shards(shape))
 
     assert n_shards(MAX_SHARDS) == MAX_SHARDS

@@ -1,7 +1,8 @@
 """The stated error: how often its interval holds the exact value, by how the level was made."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,12 +49,19 @@ def _correlation(image: Grid) -> float:
     return float((across + down) / 2 / centred.var())
 
 
-def _error(
-    image: Grid, *, text: str = "mean", resampling: Resampling = "nearest", weight: float = 1.0
-) -> float:
-    weights = np.full(image.shape, weight)
-    sample = LevelSample(bands={"a": image}, weights=weights, resampling=resampling, factor=8)
-    return estimate(sample, _ONE, Statistic.parse(text)).error
+def _estimate(
+    *bands: Grid, text: str = "mean", resampling: Resampling = "average", factor: int = 8, **more: Any
+) -> ErrorEstimate:
+    """Estimate a statistic of a band, or of the ratio of two."""
+    given = {"weights": np.ones(bands[0].shape)} | more
+    sample = LevelSample(
+        bands=dict(zip("ab", bands, strict=False)), resampling=resampling, factor=factor, **given
+    )
+    return estimate(sample, _ONE if len(bands) == 1 else _RATIO, Statistic.parse(text))
+
+
+def _error(*bands: Grid, **given: Any) -> float:
+    return _estimate(*bands, **given).error
 
 
 def _holds(found: ErrorEstimate, exact: float) -> bool:
@@ -78,11 +86,9 @@ def test_interval_holds_the_exact_value_in_95_percent(
     n_held = 0
     for seed in range(20):
         image = _image(seed, smooth=smooth)
-        sample = LevelSample(
-            bands={"a": reduce(image)}, weights=np.ones((32, 32)), resampling=resampling, factor=8
-        )
-        assert np.isfinite(estimate(sample, _ONE, statistic).error)
-        n_held += _holds(estimate(sample, _ONE, statistic), statistic.of(image.ravel()))
+        found = _estimate(reduce(image), text=text, resampling=resampling)
+        assert np.isfinite(found.error)
+        n_held += _holds(found, statistic.of(image.ravel()))
 
     assert n_held >= 19
 
@@ -95,44 +101,27 @@ def test_interval_holds_for_a_ratio_of_averages(resampling: Resampling) -> None:
         a, b = _image(seed, smooth=1), _image(seed + 1, smooth=1)
         a, b = a - a.min() + 10, b - b.min() + 10
         exact = float(((a - b) / (a + b)).mean())
-        sample = LevelSample(
-            bands={"a": _average(a), "b": _average(b)},
-            weights=np.ones((32, 32)),
-            resampling=resampling,
-            factor=8,
-        )
-        n_held += _holds(estimate(sample, _RATIO, Statistic("mean")), exact)
+        n_held += _holds(_estimate(_average(a), _average(b), resampling=resampling), exact)
 
     assert n_held >= 19
 
 
 def test_declared_averages_have_a_smaller_error_than_unknown_overviews() -> None:
     """What a file says of itself is worth reading less of it."""
-    image = _average(_image(0, smooth=1))
+    error = partial(_error, _average(_image(0, smooth=1)), quantum=1)
 
-    def error(resampling: Resampling) -> float:
-        sample = LevelSample(
-            bands={"a": image}, weights=np.ones((32, 32)), resampling=resampling, factor=8, quantum=1
-        )
-        return estimate(sample, _ONE, Statistic("mean")).error
-
-    assert 0 < error("average") < error("nearest") <= error("unknown")
+    assert 0 < error(resampling="average") < error(resampling="nearest") <= error(resampling="unknown")
 
 
 @pytest.mark.parametrize("image", [np.full((32, 32), 7.0), np.arange(25.0).reshape(5, 5)])
 def test_error_is_unknown_of_a_constant_or_tiny_level(image: Grid) -> None:
     """Neither shows what it was made from."""
-    sample = LevelSample(bands={"a": image}, weights=np.ones(image.shape), resampling="nearest", factor=8)
-
-    assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
+    assert _error(image, resampling="nearest") == np.inf
 
 
 def test_36_pixels_tell_something_of_their_error() -> None:
     """Thirty are enough."""
-    image = np.arange(36.0).reshape(6, 6)
-    sample = LevelSample(bands={"a": image}, weights=np.ones(image.shape), resampling="nearest", factor=8)
-
-    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error)
+    assert np.isfinite(_error(np.arange(36.0).reshape(6, 6), resampling="nearest"))
 
 
 def test_error_has_how_far_the_edges_move_the_mean() -> None:
@@ -141,14 +130,9 @@ def test_error_has_how_far_the_edges_move_the_mean() -> None:
     image[:, :2] = 100
     weights = np.ones((32, 32))
     weights[:, 0] = 0.5
-
-    def error(resampling: Resampling) -> float:
-        sample = LevelSample(bands={"a": image}, weights=weights, resampling=resampling, factor=8)
-        return estimate(sample, _ONE, Statistic("mean")).error
-
     moved = (0.5 * 100 + 100 + 30 * 1) / 31.5 - 1
-    assert error("average") == pytest.approx(1.5 * moved)
-    assert error("unknown") > 1.5 * 2 * moved
+    assert _error(image, weights=weights) == pytest.approx(1.5 * moved)
+    assert _error(image, weights=weights, resampling="unknown") > 1.5 * 2 * moved
 
 
 def test_error_has_what_hides_at_a_gap() -> None:
@@ -157,9 +141,9 @@ def test_error_has_what_hides_at_a_gap() -> None:
     sampling = ((1 - _correlation(image[:, 4:])) / (28 * 32)) ** 0.5
     image[:, :4] = np.nan
 
-    assert _error(image, resampling="average") == pytest.approx(1.5 * 0.5 / 28 / INTERVAL)
+    assert _error(image) == pytest.approx(1.5 * 0.5 / 28 / INTERVAL)
     assert _error(image, resampling="unknown") == pytest.approx(1.5 * np.hypot(2 / 28 / INTERVAL, sampling))
-    assert _error(image) == pytest.approx(1.5 * sampling)
+    assert _error(image, resampling="nearest") == pytest.approx(1.5 * sampling)
 
 
 def test_error_has_the_farthest_move_by_any_quarter_of_the_pixels() -> None:
@@ -167,7 +151,8 @@ def test_error_has_the_farthest_move_by_any_quarter_of_the_pixels() -> None:
     image = np.tile([[1.0, 0.0], [1.0, 2.0]], (16, 16))
 
     assert _correlation(image) < 0
-    assert _error(image) == pytest.approx(1.5 * np.hypot(1, (0.5 / 1024) ** 0.5), rel=1e-9)
+    expected = 1.5 * np.hypot(1, (0.5 / 1024) ** 0.5)
+    assert _error(image, resampling="nearest") == pytest.approx(expected, rel=1e-9)
 
 
 def test_error_of_a_share_is_that_of_the_pixels_above() -> None:
@@ -176,14 +161,14 @@ def test_error_of_a_share_is_that_of_the_pixels_above() -> None:
     sampling = (0.25 * (1 - _correlation(image)) / 1024) ** 0.5
 
     expected = 1.5 * np.hypot(sampling, 3 / INTERVAL / 1024)
-    assert _error(image, text="share_above:1") == pytest.approx(expected, rel=1e-9)
+    assert _error(image, text="share_above:1", resampling="nearest") == pytest.approx(expected, rel=1e-9)
 
 
 def test_error_of_an_area_without_a_whole_pixel_is_their_spread() -> None:
     """All of them are edges."""
     image = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
 
-    assert _error(image, resampling="average", weight=0.5) == pytest.approx(1.5)
+    assert _error(image, weights=np.full((32, 32), 0.5)) == pytest.approx(1.5)
 
 
 def test_error_of_averages_has_a_move_for_each_level_down_to_full_resolution() -> None:
@@ -191,21 +176,18 @@ def test_error_of_averages_has_a_move_for_each_level_down_to_full_resolution() -
     image = np.full((33, 33), 5.0)
     image[:32, :32] = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
 
-    assert _error(image, resampling="average") == pytest.approx(1.5 * 3 * (image.mean() - 1))
+    assert _error(image) == pytest.approx(1.5 * 3 * (image.mean() - 1))
 
 
 def test_error_of_a_ratio_of_averages_grows_fourfold_with_each_finer_level() -> None:
     """Blocks of four pixels are alike, so that only the second halving moves the ratio."""
     a = np.kron(np.tile([[1.0, 3.0], [3.0, 1.0]], (8, 8)), np.ones((2, 2)))
-    sample = LevelSample(
-        bands={"a": a, "b": np.ones((32, 32))}, weights=np.ones((32, 32)), resampling="average", factor=8
-    )
     ratio = (a - 1) / (a + 1)
     sampling = (ratio.var() * (1 - _correlation(ratio)) / 1024) ** 0.5
     averaging = (1 / 3 - 1 / 4) / 4 * (4 + 16 + 64) / INTERVAL
 
-    found = estimate(sample, _RATIO, Statistic("mean"))
-    assert found.error == pytest.approx(1.5 * np.hypot(averaging, sampling), rel=1e-9)
+    expected = 1.5 * np.hypot(averaging, sampling)
+    assert _error(a, np.ones((32, 32))) == pytest.approx(expected, rel=1e-9)
 
 
 def test_error_of_a_median_is_half_a_band_of_quantiles() -> None:
@@ -215,25 +197,19 @@ def test_error_of_a_median_is_half_a_band_of_quantiles() -> None:
     step = (is_above.var() * (1 - _correlation(is_above)) / image.size) ** 0.5
     low, high = (Statistic("quantile", 0.5 + each).of(image.ravel()) for each in (-step, step))
 
-    assert _error(image, text="median") == pytest.approx(1.5 * (high - low) / 2)
+    assert _error(image, text="median", resampling="nearest") == pytest.approx(1.5 * (high - low) / 2)
 
 
 def test_error_has_the_rounding_of_stored_numbers() -> None:
     """All may have been rounded the same way."""
     image = np.tile([[0.0, 2.0], [2.0, 0.0]], (16, 16))
-    sample = LevelSample(
-        bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8, quantum=2
-    )
 
-    assert estimate(sample, _ONE, Statistic("mean")).error == pytest.approx(1.5 * 2 / 12**0.5)
+    assert _error(image, quantum=2) == pytest.approx(1.5 * 2 / 12**0.5)
 
 
 def test_a_level_without_a_pixel_has_no_value() -> None:
     """All are masked."""
-    sample = LevelSample(
-        bands={"a": np.full((32, 32), np.nan)}, weights=np.ones((32, 32)), resampling="nearest", factor=8
-    )
-    found = estimate(sample, _ONE, Statistic("mean"))
+    found = _estimate(np.full((32, 32), np.nan), resampling="nearest")
 
     assert np.isnan(found.value)
     assert found.n_pixels == 0
@@ -244,14 +220,7 @@ def test_a_share_that_no_pixel_shows_may_still_be_three_in_n(text: str, value: i
     """The rule of three."""
     image = np.ones((32, 32))
     image[0, 0] = value
-    sample = LevelSample(
-        bands={"a": image},
-        weights=np.ones((32, 32)),
-        resampling="nearest",
-        factor=8,
-        is_indicator=text == "mean",
-    )
-    found = estimate(sample, _ONE, Statistic.parse(text))
+    found = _estimate(image, text=text, resampling="nearest", is_indicator=text == "mean")
 
     assert found.value == value
     assert 3 / 1024 <= INTERVAL * found.error < 6 / 1024
@@ -261,27 +230,13 @@ def test_a_share_that_no_pixel_shows_may_still_be_three_in_n(text: str, value: i
 @pytest.mark.parametrize("text", ["median", "p10", "share_above:1010"])
 def test_averages_tell_nothing_of_percentiles_and_shares(resampling: Resampling, text: str) -> None:
     """Nothing in them shows how much wider the spread of single pixels is."""
-    sample = LevelSample(
-        bands={"a": _average(_image(0, smooth=1))},
-        weights=np.ones((32, 32)),
-        resampling=resampling,
-        factor=8,
-    )
-
-    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+    assert _error(_average(_image(0, smooth=1)), text=text, resampling=resampling) == np.inf
 
 
 @pytest.mark.parametrize("text", ["mean", "median"])
 def test_overviews_that_move_means_tell_nothing(text: str) -> None:
     """Such as those of root mean squares."""
-    sample = LevelSample(
-        bands={"a": _average(_image(0, smooth=1))},
-        weights=np.ones((32, 32)),
-        resampling="moves means",
-        factor=8,
-    )
-
-    assert estimate(sample, _ONE, Statistic.parse(text)).error == np.inf
+    assert _error(_average(_image(0, smooth=1)), text=text, resampling="moves means") == np.inf
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8, 16])
@@ -291,9 +246,8 @@ def test_interval_holds_for_a_ratio_of_speckle(factor: int) -> None:
     red, nir = (rng.gamma(4, mean, (512, 512)) for mean in (100, 500))
     n = 512 // factor
     a, b = (each.reshape(n, factor, n, factor).mean(axis=(1, 3)) for each in (nir, red))
-    sample = LevelSample(bands={"a": a, "b": b}, weights=np.ones((n, n)), resampling="average", factor=factor)
 
-    assert _holds(estimate(sample, _RATIO, Statistic("mean")), ((nir - red) / (nir + red)).mean())
+    assert _holds(_estimate(a, b, factor=factor), ((nir - red) / (nir + red)).mean())
 
 
 def test_pixels_mixed_with_what_the_mask_drops_do_not_count() -> None:
@@ -302,10 +256,7 @@ def test_pixels_mixed_with_what_the_mask_drops_do_not_count() -> None:
     kept[:, 12:20] = 0
     kept[:, 20:22] = 0.3
     image = np.where(kept == 1, _average(_image(3, smooth=4)), 9000.0)
-    sample = LevelSample(
-        bands={"a": image}, weights=np.ones((32, 32)), kept=kept, resampling="average", factor=8
-    )
-    found = estimate(sample, _ONE, Statistic("mean"))
+    found = _estimate(image, kept=kept)
 
     assert found.value == pytest.approx(image[kept == 1].mean())
     assert 0 < found.error < image[kept == 1].std()
@@ -317,27 +268,17 @@ def test_pixels_two_away_from_what_the_mask_drops_may_be_mixed() -> None:
     kept[:, 15:17] = 0
     image = _average(_image(3, smooth=4)).copy()
     image[:, 13:19] = 9000
-    sample = LevelSample(
-        bands={"a": image}, weights=np.ones((32, 32)), kept=kept, resampling="unknown", factor=8
-    )
 
     beyond = np.delete(image, np.s_[13:19], axis=1)
-    assert estimate(sample, _ONE, Statistic("mean")).value == pytest.approx(beyond.mean())
+    assert _estimate(image, kept=kept, resampling="unknown").value == pytest.approx(beyond.mean())
 
 
 def test_a_level_of_mixed_pixels_tells_nothing() -> None:
     """The clear pixels that are by themselves are too few."""
     kept = np.full((32, 32), 0.5)
     kept[:, :8] = 1
-    sample = LevelSample(
-        bands={"a": _average(_image(3, smooth=4))},
-        weights=np.ones((32, 32)),
-        kept=kept,
-        resampling="average",
-        factor=8,
-    )
 
-    assert estimate(sample, _ONE, Statistic("mean")).error == np.inf
+    assert _error(_average(_image(3, smooth=4)), kept=kept) == np.inf
 
 
 @pytest.mark.parametrize(("scattered", "is_told"), [(True, False), (False, True)])
@@ -348,9 +289,8 @@ def test_scattered_gaps_tell_nothing_and_one_large_gap_does(*, scattered: bool, 
         image[2::7, 3::7] = np.nan
     else:
         image[:5, :5] = np.nan
-    sample = LevelSample(bands={"a": image}, weights=np.ones((32, 32)), resampling="average", factor=8)
 
-    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error) == is_told
+    assert np.isfinite(_error(image)) == is_told
 
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.05, True), (0.2, False)])
@@ -359,14 +299,8 @@ def test_a_pixel_may_have_a_tenth_of_a_ratios_variance(share: float, *, is_told:
     ratio = np.tile([[-0.01, 0.01], [0.01, -0.01]], (16, 16))
     ratio[7, 7] = (share / (1 - share) * 1023) ** 0.5 * 0.01
     a = np.full((32, 32), 100.0)
-    sample = LevelSample(
-        bands={"a": a, "b": a * (1 - ratio) / (1 + ratio)},
-        weights=np.ones((32, 32)),
-        resampling="average",
-        factor=8,
-    )
 
-    assert np.isfinite(estimate(sample, _RATIO, Statistic("mean")).error) == is_told
+    assert np.isfinite(_error(a, a * (1 - ratio) / (1 + ratio))) == is_told
 
 
 @pytest.mark.parametrize("what", ["two pixels", "three beside a large gap", "outside of the area"])
@@ -381,9 +315,8 @@ def test_few_scattered_gaps_are_no_sign_of_smaller_ones(what: str) -> None:
     else:
         image[::5, :8:3] = np.nan
         weights[:, :8] = 0
-    sample = LevelSample(bands={"a": image}, weights=weights, resampling="average", factor=8)
 
-    assert np.isfinite(estimate(sample, _ONE, Statistic("mean")).error)
+    assert np.isfinite(_error(image, weights=weights))
 
 
 def test_a_mean_that_one_pixel_decides_is_unknown() -> None:

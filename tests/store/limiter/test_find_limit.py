@@ -13,6 +13,15 @@ from pixel_gather.io.store.limiter.find_limit import Bounds, Climb, _Quickest, _
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 
 
+def read_one(
+    climb: Climb, now_s: float, *, took_s: float = 0.1, n_requests: int = 2, is_wanted: bool = True
+) -> None:
+    """Let a source finish that began after the last move."""
+    climb.record_source(
+        now_s, took_s=took_s, n_requests=n_requests, weight=1, moves=climb.moves, is_wanted=is_wanted
+    )
+
+
 def finish(
     climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True
 ) -> list[int]:
@@ -24,9 +33,7 @@ def finish(
     now_s, limits = from_s, []
     for _ in range(n):
         now_s += took_s / climb.limit
-        climb.record_source(
-            now_s, took_s=took_s, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted
-        )
+        read_one(climb, now_s, took_s=took_s, is_wanted=is_wanted)
         limits.append(climb.limit)
     return limits
 
@@ -50,9 +57,7 @@ def test_climb_stays_within_its_bounds(
     for what, seconds, is_wanted in events:
         now_s += seconds
         if what == "finished":
-            climb.record_source(
-                now_s, took_s=seconds, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted
-            )
+            read_one(climb, now_s, took_s=seconds, is_wanted=is_wanted)
         elif what == "failed":
             climb.record_failure(is_wanted=is_wanted)
         elif what == "answered":
@@ -183,14 +188,7 @@ def test_climb_compares_like_with_like() -> None:
     for index in range(400):
         is_short = index % 20 == 0
         now_s += 0.1 / climb.limit
-        climb.record_source(
-            now_s,
-            took_s=0.05 if is_short else 0.1,
-            n_requests=1 if is_short else 2,
-            weight=1,
-            moves=climb.moves,
-            is_wanted=True,
-        )
+        read_one(climb, now_s, took_s=0.05 if is_short else 0.1, n_requests=1 if is_short else 2)
 
     assert climb.limit == 128
 
@@ -250,9 +248,7 @@ class Judged:
         return self.climb.limit
 
     def _finish(self, took_s: float) -> None:
-        self.climb.record_source(
-            self.now_s, took_s=took_s, n_requests=2, weight=1, moves=self.climb.moves, is_wanted=True
-        )
+        read_one(self.climb, self.now_s, took_s=took_s)
 
 
 STEADY = replace(REMOTE, climbs_at_once=False)
@@ -392,9 +388,7 @@ def test_climb_forgets_a_sample_of_which_nobody_waited_at_the_end() -> None:
         judged = Judged(climb)
         judged.after(60, seconds=0.5)
         if end == "finished":
-            climb.record_source(
-                judged.now_s, took_s=0.1, n_requests=2, weight=1, moves=climb.moves, is_wanted=False
-            )
+            read_one(climb, judged.now_s, is_wanted=False)
         elif end == "failed":
             climb.record_failure(is_wanted=False)
         else:

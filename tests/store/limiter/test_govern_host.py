@@ -49,6 +49,13 @@ def played(stage: Callable[[], Stage], play: Play) -> Stage:
     return run_virtually(go())
 
 
+def check_used(stage: Stage, *spans: tuple[float, float]) -> None:
+    """Assert that the host refuses almost nothing, and that its budget is used in spans of time."""
+    assert stage.host.refused_share <= 0.02
+    for start_s, stop_s in spans:
+        assert stage.host.used(start_s, stop_s) >= 0.95, start_s
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_expected", [1, 50])
@@ -60,8 +67,7 @@ def test_fifty_workers_use_the_budget_and_are_not_refused(seed: int, n_expected:
 
     stage = played(lambda: Stage(seed, n=50, n_expected=n_expected), all_at_once)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(0, ALL_S) >= 0.95
+    check_used(stage, (0, ALL_S))
     sent = [each.n_sent for each in stage.workers]
     assert max(sent) < 4 * min(sent)
     assert stage.ledger.counts["replace"] < 10 * ALL_S
@@ -77,8 +83,7 @@ def test_second_gather_gets_its_half() -> None:
 
     stage = played(lambda: Stage(1, n=20, n_expected=10), one_after_the_other)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(0, ALL_S) >= 0.95
+    check_used(stage, (0, ALL_S))
     first, second = (sum(each.n_sent for each in some) for some in (stage.workers[:10], stage.workers[10:]))
     assert second > 0.4 * PER_S * 0.5 * (ALL_S - 30)
     assert first > second
@@ -97,8 +102,7 @@ def test_share_of_workers_that_died_is_used_by_the_others() -> None:
 
     stage = played(lambda: Stage(2, n=20, n_expected=20), some_die)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(50, 120) >= 0.95
+    check_used(stage, (50, 120))
 
 
 @pytest.mark.long
@@ -116,8 +120,7 @@ def test_ledger_that_is_gone_or_spoilt_changes_little(content: bytes) -> None:
 
     stage = played(lambda: Stage(3, n=20, n_expected=20), somebody_spoils_it)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(0, ALL_S) >= 0.95
+    check_used(stage, (0, ALL_S))
 
 
 @pytest.mark.long
@@ -134,8 +137,7 @@ def test_store_that_is_out_of_reach_for_some_seconds_does_no_harm() -> None:
 
     stage = played(lambda: Stage(4, n=20, n_expected=20), out_of_reach)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(45, ALL_S) >= 0.95
+    check_used(stage, (45, ALL_S))
 
 
 def test_nothing_is_sent_without_a_lease() -> None:
@@ -162,9 +164,7 @@ def test_worker_that_has_nothing_to_ask_gives_its_share_back() -> None:
 
     stage = played(lambda: Stage(5, n=2, per_s=100.0), one_rests)
 
-    assert stage.host.refused_share <= 0.02
-    assert stage.host.used(20, 60) >= 0.95
-    assert stage.host.used(65, ALL_S) >= 0.95
+    check_used(stage, (20, 60), (65, ALL_S))
 
 
 def test_one_worker_keeps_the_pace_of_a_slow_host() -> None:
