@@ -97,6 +97,14 @@ def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0,
     return place
 
 
+def _gathered_bands(folder: Path, *lines: str) -> Path:
+    """Gather files by their scene and band: each line is ``file,scene,band``."""
+    (folder / "list.csv").write_text("\n".join(["href,scene,band", *lines]))
+    place = folder / "cube.zarr"
+    gather_undrawn({"sources": str(folder / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+    return place
+
+
 @pytest.mark.long
 def test_files_of_several_bands_are_exported_if_windows_overhang_and_nodata_differ(tmp_path: Path) -> None:
     """Edges and nodata have one value for each row, as one source holds all of its bands."""
@@ -177,14 +185,8 @@ def test_geotiffs_of_long_integers_have_every_digit_of_their_nodata(
 )
 def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str, Any], what: str) -> None:
     """Otherwise pixels of one would be hidden, or in the wrong place. One measurement can be written."""
-    lines = [
-        "href,scene,band",
-        f"{_tiff(tmp_path / 'r.tif')},s,red",
-        f"{_tiff(tmp_path / 'n.tif', **odd)},s,nir",
-    ]
-    (tmp_path / "list.csv").write_text("\n".join(lines))
-    place = tmp_path / "cube.zarr"
-    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+    lines = f"{_tiff(tmp_path / 'r.tif')},s,red", f"{_tiff(tmp_path / 'n.tif', **odd)},s,nir"
+    place = _gathered_bands(tmp_path, *lines)
 
     with pytest.raises(RequestError, match=f"the bands of a GeoTIFF have one {what}.*; choose one"):
         export(place, to=tmp_path / "x.tif")
@@ -197,10 +199,7 @@ def test_bands_of_a_geotiff_share_nodata_and_place(tmp_path: Path, odd: dict[str
 def test_classes_are_no_colour(tmp_path: Path) -> None:
     """A picture of red, near infrared and classes means nothing. Each can be drawn."""
     bands = ("red", "nir", "scl")
-    lines = ["href,scene,band", *(f"{_tiff(tmp_path / f'{band}.tif')},s,{band}" for band in bands)]
-    (tmp_path / "list.csv").write_text("\n".join(lines))
-    place = tmp_path / "cube.zarr"
-    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+    place = _gathered_bands(tmp_path, *(f"{_tiff(tmp_path / f'{band}.tif')},s,{band}" for band in bands))
 
     with pytest.raises(RequestError, match="scl has classes, which are no colour: choose one of"):
         export(place, to=tmp_path / "x.png")
@@ -211,16 +210,13 @@ def test_classes_are_no_colour(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_band_that_was_not_read_has_no_say_in_the_place_of_a_geotiff(tmp_path: Path) -> None:
     """The file lies where the band lies that was read. If it is the only one, its name has no row."""
-    lines = [
-        "href,scene,band",
+    place = _gathered_bands(
+        tmp_path,
         f"{_tiff(tmp_path / 'r.tif')},s,red",
         f"{tmp_path / 'gone.tif'},s,nir",
         f"{tmp_path / 'gone.tif'},t,red",
         f"{_tiff(tmp_path / 'n.tif', x=0)},t,nir",
-    ]
-    (tmp_path / "list.csv").write_text("\n".join(lines))
-    place = tmp_path / "cube.zarr"
-    gather_undrawn({"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}, to=place)
+    )
 
     lefts = []
     for path in export(place, to=tmp_path / "x.tif"):
@@ -396,12 +392,8 @@ def test_tables_have_a_line_for_each_row(cube: Path, tmp_path: Path) -> None:
 
 def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -> None:
     """White is the given value in every picture, pixels without data are light grey."""
-    export(
-        cube,
-        to=tmp_path / "x.gif",
-        measurements=["red"],
-        style=PictureStyle(stretch=(0, 47), frames_per_second=10),
-    )
+    style = PictureStyle(stretch=(0, 47), frames_per_second=10)
+    export(cube, to=tmp_path / "x.gif", measurements=["red"], style=style)
 
     with Image.open(tmp_path / "x.gif") as film:
         assert getattr(film, "n_frames") == DAYS  # noqa: B009 # not in the types
@@ -429,13 +421,8 @@ def test_film_has_a_frame_for_each_row(cube: Path, tmp_path: Path, suffix: str) 
     """Three measurements are red, green and blue. APNG has the same pixels as the sheet."""
     film_path, sheet_path = tmp_path / f"x{suffix}", tmp_path / "x.png"
     export(cube, to=film_path, measurements=BANDS, style=PictureStyle(stretch=(0, 2047), frames_per_second=2))
-    export(
-        cube,
-        to=sheet_path,
-        measurements=BANDS,
-        style=PictureStyle(stretch=(0, 2047)),
-        where="cloud_cover == 10",
-    )
+    style = PictureStyle(stretch=(0, 2047))
+    export(cube, to=sheet_path, measurements=BANDS, style=style, where="cloud_cover == 10")
 
     with Image.open(film_path) as film, Image.open(sheet_path) as sheet:
         assert getattr(film, "n_frames") == DAYS  # noqa: B009 # not in the types
@@ -472,12 +459,8 @@ def test_long_films_are_webp(
 
 def test_sheet_has_a_picture_of_each_row(cube: Path, tmp_path: Path) -> None:
     """Colours are those of matplotlib's colour map."""
-    export(
-        cube,
-        to=tmp_path / "x.png",
-        measurements=["red"],
-        style=PictureStyle(colormap="viridis", stretch=(1, 2)),
-    )
+    style = PictureStyle(colormap="viridis", stretch=(1, 2))
+    export(cube, to=tmp_path / "x.png", measurements=["red"], style=style)
 
     with Image.open(tmp_path / "x.png") as sheet:
         width, height = sheet.size

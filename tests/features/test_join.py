@@ -93,6 +93,14 @@ def together(cubes: list[Path], name: str) -> np.ndarray[Any, np.dtype[Any]]:
     return np.concatenate([each[name].values for each in members(cubes)])
 
 
+def gathered(cube: Path, sources: Any) -> Path:
+    """Gather 8 x 8 pixels of some images into shards of two rows."""
+    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
+    request = {"sources": sources, "window": {"pixels": [0, 0, 8, 8]}, "output": {"layout": layout}}
+    gather_undrawn(request, to=cube)
+    return cube
+
+
 @pytest.mark.long
 def test_joined_cubes_have_the_rows_of_their_members(cubes: list[Path], joined: Path) -> None:
     """Rows that fill up a member's last shard are not seen. Axes and the place on the map are the same."""
@@ -158,18 +166,15 @@ def test_no_cube_is_joined_into_its_own_folder(cubes: list[Path], mode: Any) -> 
 
 def test_rows_of_several_scalings_keep_their_own(tmp_path: Path) -> None:
     """Without it, nobody knew what their pixels mean. Cubes of one scaling get none, and no other's group."""
-    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
 
-    def gathered(name: str, *offsets: float) -> Path:
+    def scaled(name: str, *offsets: float) -> Path:
         hrefs = [
             write_image(tmp_path / f"{name}{n}.tif", np.full((8, 8), 7, "u2"), scaling=(0.5, offset))
             for n, offset in enumerate(offsets)
         ]
-        request = {"sources": hrefs, "window": {"pixels": [0, 0, 8, 8]}, "output": {"layout": layout}}
-        gather_undrawn(request, to=tmp_path / name)
-        return tmp_path / name
+        return gathered(tmp_path / name, hrefs)
 
-    raw, mixed, more = gathered("raw", 0, 0), gathered("mixed", 0, -1), gathered("more", 3, 2)
+    raw, mixed, more = scaled("raw", 0, 0), scaled("mixed", 0, -1), scaled("more", 3, 2)
     join([raw, mixed], to=tmp_path / "all")
     join([more], to=tmp_path / "all", mode="add")
     own = open_joined(tmp_path / "all", group="group_2")
@@ -181,14 +186,12 @@ def test_rows_of_several_scalings_keep_their_own(tmp_path: Path) -> None:
 
 def test_a_group_without_scalings_takes_no_rows_that_have_their_own(tmp_path: Path) -> None:
     """Such rows begin a group of their own, if nothing else differs."""
-    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
     plain, other, scaled = (
         write_image(tmp_path / f"{name}.tif", np.full((8, 8), 7, "u2"), scaling=scaling)
         for name, scaling in (("plain", None), ("other", None), ("scaled", (2, 5)))
     )
     for cube, hrefs in (("one", [plain, other]), ("two", [plain, scaled]), ("three", [scaled, plain])):
-        request = {"sources": hrefs, "window": {"pixels": [0, 0, 8, 8]}, "output": {"layout": layout}}
-        gather_undrawn(request, to=tmp_path / cube)
+        gathered(tmp_path / cube, hrefs)
     join([tmp_path / "one"], to=tmp_path / "all")
     join([tmp_path / "two"], to=tmp_path / "all", mode="add")
     join([tmp_path / "one", tmp_path / "three"], to=tmp_path / "both")
@@ -349,10 +352,15 @@ def _damaged_table(cube: Path) -> None:
     (cube / "rows.parquet").write_bytes(b"PAR1" + bytes(50) + b"PAR1")
 
 
-def _incomplete(cube: Path) -> None:
+def _change_root(cube: Path, change: Callable[[Any], None]) -> None:
+    """Change the metadata of a cube."""
     content = json.loads((cube / "zarr.json").read_text())
-    content["attributes"]["complete"] = 0
+    change(content)
     (cube / "zarr.json").write_text(json.dumps(content))
+
+
+def _incomplete(cube: Path) -> None:
+    _change_root(cube, lambda content: content["attributes"].update(complete=0))
 
 
 def _no_gather(cube: Path) -> None:
@@ -360,9 +368,10 @@ def _no_gather(cube: Path) -> None:
 
 
 def _grown(cube: Path) -> None:
-    content = json.loads((cube / "zarr.json").read_text())
-    content["consolidated_metadata"]["metadata"]["band_1"]["shape"][0] += 1
-    (cube / "zarr.json").write_text(json.dumps(content))
+    def grow(content: Any) -> None:
+        content["consolidated_metadata"]["metadata"]["band_1"]["shape"][0] += 1
+
+    _change_root(cube, grow)
 
 
 def _changed_shard(cube: Path) -> None:
@@ -475,7 +484,6 @@ def test_cubes_of_several_bands_keep_them_all(tmp_path: Path) -> None:
 
     Cubes without times may be added: they become a group of their own.
     """
-    layout = {"chunk": [1, 8, 8], "shard_rows": 2}
     for cube in "ab":
         rows = [
             {
@@ -487,12 +495,7 @@ def test_cubes_of_several_bands_keep_them_all(tmp_path: Path) -> None:
             for n in range(2)
             for band in ("red", "nir")
         ]
-        request = {
-            "sources": {"rows": rows},
-            "window": {"pixels": [0, 0, 8, 8]},
-            "output": {"layout": layout},
-        }
-        gather_undrawn(request, to=tmp_path / f"{cube}.zarr")
+        gathered(tmp_path / f"{cube}.zarr", {"rows": rows})
     places = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
     join(places, to=tmp_path / "all")
     join(places, to=tmp_path / "copy.zarr", mode="copy")
@@ -502,9 +505,8 @@ def test_cubes_of_several_bands_keep_them_all(tmp_path: Path) -> None:
     check_same_arrays(copy, found)
     assert found.measurement.values.tolist() == ["red", "nir"]
 
-    request = {"sources": [str(tmp_path / "a0red.tif")], "window": {"pixels": [0, 0, 8, 8]}}
-    gather_undrawn(request, to=tmp_path / "plain.zarr")
-    join([tmp_path / "plain.zarr"], to=tmp_path / "all", mode="add")
+    plain = gathered(tmp_path / "plain.zarr", [str(tmp_path / "a0red.tif")])
+    join([plain], to=tmp_path / "all", mode="add")
     assert "time" not in open_joined(tmp_path / "all", group="group_2").variables
 
 

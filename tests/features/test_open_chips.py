@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import sys
 import tarfile
 import warnings
@@ -53,13 +54,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lon, lat = 10.2 + col * 0.35, 49.8 - row * 0.65
         chips.append(f"c{number:02},{lon},{lat},{number % 3},{'test' if number % 4 == 0 else 'train'}")
     (folder / "chips.csv").write_text("\n".join(chips))
-    request = {
-        "sources": str(folder / "list.csv"),
-        "windows": {"table": str(folder / "chips.csv"), "size": [SIDE, SIDE]},
-    }
     with pytest.MonkeyPatch.context() as patch:  # so that forty small chips are in several shards
         patch.setattr("pixel_gather.core.plan.choose_layout._SMALL_CHIP_SHARD_NBYTES", 0)
-        gather_undrawn(request, to=folder / "cube")
+        gather_chips(folder / "list.csv", folder / "chips.csv", to=folder / "cube")
     return folder / "cube"
 
 
@@ -72,6 +69,18 @@ def by_id(chips: ChipDataset) -> dict[str, Values]:
         str(chip): np.stack([cube[name].to_numpy()[at] for name in ("band_1", "band_2")])
         for at, chip in enumerate(cube["chip"].to_numpy())
     }
+
+
+def check_pixels(batch: Any, expected: dict[str, Values]) -> None:
+    """Assert that a batch has the pixels of its chips."""
+    for at, chip in enumerate(batch["chip"]):
+        np.testing.assert_array_equal(batch["pixels"][at], expected[str(chip)])
+
+
+def gather_chips(sources: Path, chips: Path, *, to: Path | None, **more: Any) -> None:
+    """Gather chips of a table from the images of a list."""
+    windows = {"table": str(chips), "size": [SIDE, SIDE]}
+    gather_undrawn({"sources": str(sources), "windows": windows} | more, to=to)
 
 
 def ids(batches: Any) -> list[str]:
@@ -118,9 +127,8 @@ def test_an_epoch_gives_every_chip_once(
     assert (ids(found) != chips.columns["chip"].tolist()) is shuffle
     for each in found:
         assert each["pixels"].shape == (len(each["chip"]), 2, 3, SIDE, SIDE)
-        for at, chip in enumerate(each["chip"]):
-            np.testing.assert_array_equal(each["pixels"][at], expected[str(chip)])
-            assert each["label"][at] == int(str(chip)[1:]) % 3
+        check_pixels(each, expected)
+        assert each["label"].tolist() == [int(str(chip)[1:]) % 3 for chip in each["chip"]]
 
 
 @pytest.fixture(scope="module")
@@ -138,13 +146,10 @@ def parts(place: Path) -> list[Path]:
         ]:
             (folder / "part.csv").write_text("\n".join([head, *of_images]))
             (folder / "some.csv").write_text("\n".join([names, *some]))
-            request: dict[str, Any] = {
-                "sources": str(folder / "part.csv"),
-                "windows": {"table": str(folder / "some.csv"), "size": [SIDE, SIDE]},
-            }
-            if (folder / name).exists():
-                request["output"] = {"append_to": str(folder / name)}
-            gather_undrawn(request, to=None if "output" in request else folder / name)
+            appends = (folder / name).exists()
+            output = {"append_to": str(folder / name)} if appends else {}
+            to = None if appends else folder / name
+            gather_chips(folder / "part.csv", folder / "some.csv", to=to, output=output)
     return [folder / "early", folder / "late"]
 
 
@@ -166,9 +171,8 @@ def test_cubes_of_the_same_chips_are_read_as_one(place: Path, parts: list[Path],
     found = list(together.where(part="train").batches(batch=7, shuffle=True, seed=1, window_shards=2))
     assert sorted(ids(found)) == sorted(whole.where(part="train").columns["chip"].tolist())
     for batch in found:
-        for at, name in enumerate(batch["chip"]):
-            np.testing.assert_array_equal(batch["pixels"][at], expected[str(name)])
-            assert batch["status"][at].tolist() == status[str(name)]
+        check_pixels(batch, expected)
+        assert batch["status"].tolist() == [status[str(name)] for name in batch["chip"]]
     together.to_webdataset(tmp_path / "t.tar")
     with tarfile.open(tmp_path / "t-000000.tar") as tar:
         told = json.load(tar.extractfile("000000000.json"))  # type: ignore[arg-type] # it is a file
@@ -403,8 +407,7 @@ def test_requests_hold_what_was_asked_for(
     expected = by_id(chips)
     asked.clear()
     for batch in chips.batches(batch=9, shuffle=True, workers=2):
-        for at, chip in enumerate(batch["chip"]):
-            np.testing.assert_array_equal(batch["pixels"][at], expected[str(chip)])
+        check_pixels(batch, expected)
     parts = sorted(each for each in asked if each[2] > 0)
 
     for (key, _, stop), (other, start, _) in pairwise(parts):
@@ -421,18 +424,13 @@ def test_requests_hold_what_was_asked_for(
 def test_chips_of_every_codec_are_read(place: Path, tmp_path: Path, codec: str) -> None:
     """As zarr reads them."""
     folder = place.parent
-    request = {
-        "sources": str(folder / "list.csv"),
-        "windows": {"table": str(folder / "chips.csv"), "size": [SIDE, SIDE]},
-        "output": {"codec": codec},
-    }
-    gather_undrawn(request, to=tmp_path / "cube")
-    chips = open_chips(tmp_path / "cube")
+    cube, output = tmp_path / "cube", {"codec": codec}
+    gather_chips(folder / "list.csv", folder / "chips.csv", to=cube, output=output)
+    chips = open_chips(cube)
     expected = by_id(chips)
 
     for batch in chips.batches(batch=9, shuffle=True):
-        for at, chip in enumerate(batch["chip"]):
-            np.testing.assert_array_equal(batch["pixels"][at], expected[str(chip)])
+        check_pixels(batch, expected)
 
 
 def test_wrong_options_and_places_are_refused(place: Path, tmp_path: Path) -> None:
@@ -455,8 +453,6 @@ def test_wrong_options_and_places_are_refused(place: Path, tmp_path: Path) -> No
 
 def test_chips_of_a_lost_shard_are_fill(place: Path, tmp_path: Path) -> None:
     """The receipt says that no worker has written it."""
-    import shutil  # noqa: PLC0415 # as below
-
     cube = Path(shutil.copytree(place, tmp_path / "cube"))
     receipt = Receipt.from_bytes((cube / "receipt.json").read_bytes())
     receipt = replace(receipt, shards=receipt.shards | {"band_1/c/0/0/0/0": None})
@@ -471,8 +467,6 @@ def test_chips_of_a_lost_shard_are_fill(place: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_shard_is_told(place: Path, tmp_path: Path) -> None:
     """Not given as pixels."""
-    import shutil  # noqa: PLC0415 # for this test alone
-
     cube = Path(shutil.copytree(place, tmp_path / "cube"))
     shard = cube / "band_1/c/0/0/0/0"
     shard.write_bytes(shard.read_bytes()[:-4] + b"0000")

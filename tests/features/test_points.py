@@ -364,16 +364,8 @@ def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -
     ]
     rows = [{"href": f"{server.root}/{n}.tif", "time": f"2024-06-{n + 1:02d}"} for n in range(5)]
 
-    made = points(
-        features,
-        {"rows": rows},
-        to=tmp_path / "t.parquet",
-        id="id",
-        crs=CRS,
-        time="visited",
-        tolerance="12h",
-        by="b1",
-    )
+    how: dict[str, Any] = {"id": "id", "crs": CRS, "time": "visited", "tolerance": "12h", "by": "b1"}
+    made = points(features, {"rows": rows}, to=tmp_path / "t.parquet", **how)
 
     lines = rows_of(tmp_path / "t.parquet")
     assert [
@@ -445,15 +437,10 @@ def test_the_table_is_the_same_however_it_is_made(
     """Whatever the order of the list and of the points, and the number of images at one time."""
     numbered = [{**each, "n": n} for n, each in enumerate(clusters)]
     rows = [{"href": str(folder / f"{n}.tif"), "time": f"2024-06-{n + 1:02d}"} for n in range(5)]
-    first = points(numbered, {"rows": rows}, to=tmp_path / "a.parquet", id="n", crs=CRS)
-    other = points(
-        numbered[::-1],
-        {"rows": rows[::-1]},
-        to=tmp_path / "b.parquet",
-        id="n",
-        crs=CRS,
-        settings=Settings(concurrency=1),
-    )
+    how: dict[str, Any] = {"id": "n", "crs": CRS}
+    first = points(numbered, {"rows": rows}, to=tmp_path / "a.parquet", **how)
+    how["settings"] = Settings(concurrency=1)
+    other = points(numbered[::-1], {"rows": rows[::-1]}, to=tmp_path / "b.parquet", **how)
 
     assert first.digest == other.digest
     assert rows_of(tmp_path / "a.parquet") == rows_of(tmp_path / "b.parquet")
@@ -555,12 +542,8 @@ def test_several_points_of_one_feature_are_refused(folder: Path, tmp_path: Path)
 
 def test_the_receipt_is_beside_the_table(folder: Path, tmp_path: Path) -> None:
     """The images' table says what was asked, and what became of each image."""
-    points(
-        _xy(np.array([100.0]), np.array([100.0])),
-        str(folder / "list.csv"),
-        to=tmp_path / "t.parquet",
-        crs=CRS,
-    )
+    point = _xy(np.array([100.0]), np.array([100.0]))
+    points(point, str(folder / "list.csv"), to=tmp_path / "t.parquet", crs=CRS)
 
     images = rows_of(tmp_path / "t.images.parquet")
     about = json.loads(pq.read_schema(tmp_path / "t.images.parquet").metadata[b"pixel_gather"])

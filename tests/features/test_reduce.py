@@ -1,7 +1,7 @@
 """Gathers that reduce scenes to rows: equal to xarray's groupby on the cube of all scenes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,28 @@ def whole(masked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> x
     return cube
 
 
+def dated(folder: Path, images: Sequence[Pixels], **how: Any) -> list[dict[str, Any]]:
+    """Write images of the first days of a month."""
+    return [
+        {"href": write_image(folder / f"{n}.tif", each, **how), "time": f"2024-01-0{n + 1}"}
+        for n, each in enumerate(images)
+    ]
+
+
+def in_three_crss(folder: Path) -> dict[str, Any]:
+    """Write images in three CRSs, and return a request for them."""
+    rows = [
+        {"href": str(write_projected(folder, crs, seed=n)), "time": f"2024-01-0{n + 1}"}
+        for n, crs in enumerate(("EPSG:32632", "EPSG:32633", "EPSG:3035"))
+    ]
+    return {"window": {"bbox": list(PROJECTED_BOX)}, "sources": {"rows": rows}}
+
+
+def monthly(rows: list[dict[str, Any]], statistic: str, *, by: str = "month") -> dict[str, Any]:
+    """Return a request that reduces scenes."""
+    return WINDOW | {"sources": {"rows": rows}, "reduce": {"by": by, "statistic": statistic}}
+
+
 def opened(place: Path) -> xr.Dataset:
     """Open a cube with NaN for what is missing."""
     cube: xr.Dataset = xr.open_zarr(place).load()
@@ -144,12 +166,11 @@ def test_dtypes(tmp_path: Path, dtype: str, of_median: str, of_max: str) -> None
     pixels = np.stack([rasterio.open(each["href"]).read(1) for each in rows]).astype("float64")
     pixels[pixels == 0] = np.nan
     for statistic, stored, judge in (("median", of_median, np.nanmedian), ("max", of_max, np.nanmax)):
-        request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "band", "statistic": statistic}}
+        request = monthly(rows, statistic, by="band")
         with pytest.raises(RequestError, match="the list has no column band"):
             make_plan(request)
         rows = [each | {"all": 1} for each in rows]
-        request = request | {"sources": {"rows": rows}, "reduce": {"by": "all", "statistic": statistic}}
-        gather_undrawn(request, to=tmp_path / statistic)
+        gather_undrawn(monthly(rows, statistic, by="all"), to=tmp_path / statistic)
         cube = xr.open_zarr(tmp_path / statistic, mask_and_scale=False)
         assert cube["red"].dtype == stored
         found = opened(tmp_path / statistic)["red"].values
@@ -189,7 +210,7 @@ def test_a_line_that_is_there_twice_is_told_to_count_twice(tmp_path: Path) -> No
     """It biases a mean. Nothing is stored for each source."""
     href = write_image(tmp_path / "one.tif", np.ones((SIDE, SIDE), "uint16"), nodata=0)
     rows = [{"href": href, "time": "2024-01-01"}] * 2
-    plan = make_plan(WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "mean"}})
+    plan = make_plan(monthly(rows, "mean"))
 
     assert (
         "1 of 2 lines repeats an earlier source, which is read again and counts twice in the result: leave "
@@ -307,7 +328,7 @@ def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
         {"href": write_image(tmp_path / f"{n}.tif", each, scaling=scaling), "time": f"2024-01-0{n + 1}"}
         for n, (each, scaling) in enumerate(zip(pixels, scalings, strict=True))
     ]
-    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "median"}}
+    request = monthly(rows, "median")
 
     gathered = gather_undrawn(request, to=tmp_path / "raw")
     gather_undrawn(request | {"values": "scaled"}, to=tmp_path / "scaled")
@@ -334,13 +355,7 @@ def test_numbers_that_mean_something_else_are_not_mixed(tmp_path: Path) -> None:
 def test_a_median_of_float64_is_numpys(tmp_path: Path) -> None:
     """To the last bit, also between the middle two of an even number."""
     pixels = np.random.default_rng(5).normal(size=(4, SIDE, SIDE)) * 1000
-    rows = [
-        {"href": write_image(tmp_path / f"{n}.tif", each, nodata=None), "time": f"2024-01-0{n + 1}"}
-        for n, each in enumerate(pixels)
-    ]
-
-    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": "median"}}
-    gather_undrawn(request, to=tmp_path / "cube")
+    gather_undrawn(monthly(dated(tmp_path, pixels, nodata=None), "median"), to=tmp_path / "cube")
 
     found = opened(tmp_path / "cube")["band_1"].values[0]
     np.testing.assert_array_equal(found, np.median(pixels, axis=0))
@@ -361,7 +376,7 @@ def test_masked_whole_numbers_need_no_nodata(tmp_path: Path, statistic: str, n_w
             {"href": write_image(tmp_path / f"scl-{n}.tif", scl), "band": "scl"} | told,
         ]
         pixels[(scl == 3) | (pixels == nodata)] = np.nan
-    reduced = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+    reduced = monthly(rows, statistic)
     request = reduced | {"mask": {"band": "scl", "drop": [3]}}
 
     gather_undrawn(request, to=tmp_path / "cube")
@@ -389,7 +404,7 @@ def test_a_source_without_nodata_makes_no_holes(tmp_path: Path, statistic: str) 
         }
         for n, each in enumerate(pixels)
     ]
-    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+    request = monthly(rows, statistic)
 
     gathered = gather_undrawn(request, to=tmp_path / "cube")
     gather_undrawn(request | {"nodata": 0}, to=tmp_path / "given")
@@ -412,7 +427,7 @@ def test_layout_strips_and_memory_change_no_pixel(
 ) -> None:
     """Workers that hold little read a group's scenes strip by strip."""
     rows = [each for each in listed if each["band"] == "red"]
-    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "month", "statistic": statistic}}
+    request = monthly(rows, statistic)
     whole = gather_undrawn(request, to=tmp_path / "whole")
     cut = request | {"output": {"layout": {"chunk": [2, 16, 16]}}}
     n_strips = make_plan(cut, settings=Settings(max_task_nbytes=50_000)).n_strips
@@ -454,16 +469,9 @@ def test_strips_of_two_versions_of_a_scene_make_no_row(masked: dict[str, Any]) -
 
 def test_scenes_on_several_grids_are_told_with_the_grid_that_takes_them(tmp_path: Path) -> None:
     """Once, with their number; what the sample said of them is left out."""
-    crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")
-    rows = [
-        {"href": str(write_projected(tmp_path, crs, seed=n)), "time": f"2024-01-0{n + 1}"}
-        for n, crs in enumerate(crss)
-    ]
-    request: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}, "sources": {"rows": rows}}
+    request = in_three_crss(tmp_path) | {"reduce": {"by": "month", "statistic": "median"}}
 
-    gathered = gather_undrawn(
-        request | {"reduce": {"by": "month", "statistic": "median"}}, to=tmp_path / "cube"
-    )
+    gathered = gather_undrawn(request, to=tmp_path / "cube")
 
     (said,) = (each for each in gathered.report.warnings if "another grid" in each)
     assert said == (
@@ -475,13 +483,7 @@ def test_scenes_on_several_grids_are_told_with_the_grid_that_takes_them(tmp_path
 @pytest.mark.long
 def test_a_mosaic_of_files_in_several_crss(tmp_path: Path) -> None:
     """They are warped onto one grid first: the mosaic is that of the cube of all scenes."""
-    crss = ("EPSG:32632", "EPSG:32633", "EPSG:3035")
-    rows = [
-        {"href": str(write_projected(tmp_path, crs, seed=n)), "time": f"2024-01-0{n + 1}"}
-        for n, crs in enumerate(crss)
-    ]
-    request: dict[str, Any] = {"window": {"bbox": list(PROJECTED_BOX)}, "sources": {"rows": rows}}
-    request["grid"] = {"crs": "utm", "resolution": 20}
+    request = in_three_crss(tmp_path) | {"grid": {"crs": "utm", "resolution": 20}}
     gather_undrawn(request, to=tmp_path / "whole")
 
     gather_undrawn(request | {"reduce": {"by": "month", "statistic": "last"}}, to=tmp_path / "mosaic")
@@ -500,7 +502,7 @@ def test_days_with_few_scenes_share_shards(tmp_path: Path, listed: list[dict[str
     """Rows of one or two scenes are as many in a shard as those of an ordinary cube."""
     rows = [each for each in listed if each["band"] == "red"]
     rows = [each | {"time": f"2024-01-{1 + at // 2:02}"} for at, each in enumerate(rows)]
-    request = WINDOW | {"sources": {"rows": rows}, "reduce": {"by": "day", "statistic": "mean"}}
+    request = monthly(rows, "mean", by="day")
     assert make_plan(request).layout.shard[0] == 12
 
     gather_undrawn(request, to=tmp_path / "cube")
