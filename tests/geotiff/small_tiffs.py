@@ -93,13 +93,15 @@ def tiff(path: Path, image: Array, *extratags: ExtraTag, **options: Any) -> byte
     return path.read_bytes()
 
 
-def geotiff(path: Path, image: Array, **options: Any) -> bytes:
+def geotiff(path: Path, image: Array, *, overviews: Sequence[int] = (), **options: Any) -> bytes:
     """Write a GeoTIFF of shape (band, y, x) by GDAL."""
     count, height, width = image.shape
-    with rasterio.open(
-        path, "w", driver="GTiff", width=width, height=height, count=count, dtype=image.dtype, **options
-    ) as target:
+    options = {"width": width, "height": height, "count": count, "dtype": image.dtype} | options
+    with rasterio.open(path, "w", driver="GTiff", **options) as target:
         target.write(image)
+    if overviews:
+        with rasterio.open(path, "r+") as target:
+            target.build_overviews(overviews)
     return path.read_bytes()
 
 

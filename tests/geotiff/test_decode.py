@@ -3,6 +3,7 @@
 import lzma
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import replace
 from types import SimpleNamespace
 from typing import Any
@@ -100,15 +101,6 @@ def test_decode_block_refuses_a_damaged_deflate_stream(content: bytes) -> None:
         decode(Compression.DEFLATE, content)
 
 
-def test_decode_block_leaves_large_zstd_windows_to_gdal() -> None:
-    """Frames with a window of more than 128 MiB are refused by libtiff."""
-    frame = bytearray(imagecodecs.zstd_encode(TILE.tobytes()))
-    frame[4:6] = bytes((0, 18 << 3))
-
-    with pytest.raises(UnsupportedError):
-        decode(Compression.ZSTD, bytes(frame))
-
-
 def zstd_frame(*head: int) -> bytes:
     """Return a frame of the tile, in one block that is not compressed, after these bytes."""
     content = TILE.tobytes()
@@ -130,11 +122,8 @@ SINGLE_SEGMENT = 0x20 | 1 << 6
 )
 def test_decode_block_reads_zstd_windows_of_up_to_128_mib(head: tuple[int, ...], *, is_read: bool) -> None:
     """Libtiff has the same limit. A frame of a single segment has no window but its content."""
-    if is_read:
+    with nullcontext() if is_read else pytest.raises(UnsupportedError):
         np.testing.assert_array_equal(decode(Compression.ZSTD, zstd_frame(*head)), TILE)
-    else:
-        with pytest.raises(UnsupportedError):
-            decode(Compression.ZSTD, zstd_frame(*head))
 
 
 def test_decode_block_reads_a_single_segment_whatever_its_size() -> None:
@@ -158,13 +147,9 @@ def test_decode_block_leaves_large_zstd_segments_to_gdal(
     """A tile in a single segment is its window."""
     monkeypatch.setattr(decoding, "_ZSTD_MOST_NBYTES", most)
 
-    if is_read:
-        np.testing.assert_array_equal(
-            decode(Compression.ZSTD, bytes(imagecodecs.zstd_encode(TILE.tobytes()))), TILE
-        )
-    else:
-        with pytest.raises(UnsupportedError):
-            decode(Compression.ZSTD, bytes(imagecodecs.zstd_encode(TILE.tobytes())))
+    frame = bytes(imagecodecs.zstd_encode(TILE.tobytes()))
+    with nullcontext() if is_read else pytest.raises(UnsupportedError):
+        np.testing.assert_array_equal(decode(Compression.ZSTD, frame), TILE)
 
 
 @pytest.mark.parametrize("place", range(4))
@@ -201,10 +186,7 @@ def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
 def test_the_old_lzw_is_not_taken_for_the_new(content: bytes, *, is_old: bool) -> None:
     """Nobody else would read such a tile as GDAL does. Of other compressions it may begin so."""
     check_stored(memoryview(content), layout_for(Compression.DEFLATE))
-    if is_old:
-        with pytest.raises(UnsupportedError, match="old bit order"):
-            check_stored(memoryview(content), layout_for(Compression.LZW))
-    else:
+    with pytest.raises(UnsupportedError, match="old bit order") if is_old else nullcontext():
         check_stored(memoryview(content), layout_for(Compression.LZW))
 
 
@@ -221,12 +203,9 @@ def test_decode_block_refuses_a_short_tile_of_floats(n_left_out: int) -> None:
     )
     block = np.empty((16, 16), "f4")
 
-    if n_left_out:
-        with pytest.raises(UnsupportedError, match="shorter"):
-            decode_block(memoryview(content), layout, block)
-    else:
+    with pytest.raises(UnsupportedError, match="shorter") if n_left_out else nullcontext():
         decode_block(memoryview(content), layout, block)
-        np.testing.assert_array_equal(block, FLOATS)
+    assert n_left_out or np.array_equal(block, FLOATS)
 
 
 @pytest.mark.parametrize("content", [b"no image", zlib.compress(TILE.tobytes()), b""])

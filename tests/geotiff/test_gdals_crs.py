@@ -13,12 +13,11 @@ import rasterio
 from rasterio.crs import CRS
 from rasterio.transform import from_origin
 
-from geotiff.small_tiffs import ASCII, DOUBLE, SHORT, ExtraTag, Tags, geotiff, ifd_of, noise, tiff
+from geotiff.small_tiffs import ASCII, DOUBLE, SHORT, ExtraTag, Tags, geotiff, ifd_of, noise, pixels, tiff
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.model.window import Window
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
@@ -60,14 +59,6 @@ def _open(*paths: Path, overview: int | None = None) -> tuple[list[OpenedGeoTiff
         return opened, [each.header for each in told], asked.hrefs
 
     return asyncio.run(work())
-
-
-def _pixels(source: OpenedGeoTiff) -> np.ndarray[Any, Any]:
-    header = source.header
-    out = np.zeros((header.n_bands, header.height, header.width), header.dtype)
-    window = Window(col_off=0, row_off=0, width=header.width, height=header.height)
-    asyncio.run(source.read_into([(out, window)], range(1, header.n_bands + 1), masked=False))
-    return out
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,7 @@ def test_header_is_gdals_in_every_field(tmp_path: Path, case: Case) -> None:
     with rasterio.open(tmp_path / "a.tif") as expected:
         assert CRS.from_user_input(opened.header.crs) == expected.crs
         assert opened.header.transform == expected.transform[:6]
-    np.testing.assert_array_equal(_pixels(opened), IMAGE)
+    np.testing.assert_array_equal(pixels(opened), IMAGE)
 
 
 @pytest.mark.long

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-from rasterio.enums import Resampling
 
 from geotiff.small_tiffs import (
     HREF,
@@ -87,14 +86,8 @@ def test_complex_integers_are_complex_numbers(tmp_path: Path, interleave: str) -
     """Two integers are the real and the imaginary part."""
     parts = noise((2, 41, 53), "int16")
     image = (parts + 1j * parts[:, ::-1]).astype("complex64")
-    path = tmp_path / "a.tif"
-    with rasterio.open(
-        path, "w", driver="GTiff", width=53, height=41, count=2, dtype="complex_int16", ENDIANNESS="BIG",
-        interleave=interleave, compress="deflate", **TILED,
-    ) as target:  # fmt: skip
-        target.write(image)
-
-    source = opened(path.read_bytes())
+    options = TILED | {"dtype": "complex_int16", "ENDIANNESS": "BIG", "compress": "deflate"}
+    source = opened(geotiff(tmp_path / "a.tif", image, interleave=interleave, **options))
 
     np.testing.assert_array_equal(pixels(source, OVERHANGING, fill=3), overhanging(image, 3))
 
@@ -244,10 +237,8 @@ def test_overviews_share_the_file_and_have_their_own_header(tmp_path: Path) -> N
     """Their size, transform and blocks are those that rasterio reads. So are their pixels."""
     path = tmp_path / "a.tif"
     georeference = {"crs": "EPSG:32633", "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 6e6)}
-    geotiff(path, noise((2, 64, 96), "uint16"), compress="deflate", nodata=7, **TILED, **georeference)
-    with rasterio.open(path, "r+") as target:
-        target.build_overviews([2, 4], Resampling.nearest)
-    file = MemoryObject(path.read_bytes())
+    options = TILED | {"compress": "deflate", "nodata": 7, "overviews": [2, 4]} | georeference
+    file = MemoryObject(geotiff(path, noise((2, 64, 96), "uint16"), **options))
     source = opened(file)
     pixels(source, INSIDE)
     full = source.header
@@ -258,9 +249,12 @@ def test_overviews_share_the_file_and_have_their_own_header(tmp_path: Path) -> N
     for level, each in enumerate(found):
         direct = opened(file, overview=level)
         assert each.header == direct.header
+        assert each.header.overviews == ((48, 32), (24, 16))
         assert (each.window_tiles, each.packed, each.file) == ((), None, source.file)
         with rasterio.open(path, overview_level=level) as expected:
             np.testing.assert_array_equal(pixels(each), expected.read())
+            np.testing.assert_array_equal(pixels(direct), expected.read())
+            assert (each.header.transform, each.header.nodata) == (expected.transform[:6], expected.nodata)
             assert (each.header.tile_height, each.header.tile_width) == expected.block_shapes[0]
     assert source.header == full
     assert found[0].packed_header is not None
@@ -419,11 +413,7 @@ def test_the_cost_has_the_seconds_of_reading_and_decoding(tmp_path: Path) -> Non
 
 def test_an_object_that_changes_before_an_overview_is_noticed(tmp_path: Path) -> None:
     """Overviews are pinned to the version of the file."""
-    path = tmp_path / "a.tif"
-    geotiff(path, noise((1, 64, 64), "uint16"), **TILED)
-    with rasterio.open(path, "r+") as target:
-        target.build_overviews([2], Resampling.nearest)
-    file = MemoryObject(path.read_bytes())
+    file = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 64, 64), "uint16"), overviews=[2], **TILED))
     (overview,) = asyncio.run(opened(file).overviews())
     file.etag = "v2"
 

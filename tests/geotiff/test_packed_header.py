@@ -95,11 +95,8 @@ def test_what_is_known_opens_what_the_file_does(
 
 def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
     """The packed header of one overview opens neither another overview nor the full image."""
-    file = tmp_path / "a.tif"
-    geotiff(file, noise((1, 128, 128), "uint16"), **TILED)
-    with rasterio.open(file, "r+") as dataset:
-        dataset.build_overviews([2, 4])
-    source = MemoryObject(file.read_bytes())
+    image = noise((1, 128, 128), "uint16")
+    source = MemoryObject(geotiff(tmp_path / "a.tif", image, overviews=[2, 4], **TILED))
     packed_header = packed_header_of(source, overview=1)
 
     assert opened(source, packed_header=packed_header, overview=1).from_packed_header
@@ -345,8 +342,7 @@ def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options: dict[str, Any]) -> None:
     """It gives the same header, layout and pixels. Nothing of the header is read."""
-    image = noise((2, 53, 61), dtype)
-    path = tmp_path / "a.tif"
+    image, path = noise((2, 53, 61), dtype), tmp_path / "a.tif"
     geotiff(path, image, **options)
     scaling = {
         "uint16": ((0.5, 1.0), (0.0, 3.0)),
@@ -380,11 +376,8 @@ def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options
 
 def test_complex_integers_are_packed_as_such(tmp_path: Path) -> None:
     """Their pairs of integers are told from complex numbers."""
-    path = tmp_path / "a.tif"
-    shape = {"width": 20, "height": 20, "count": 1, "dtype": "complex_int16"}
-    with rasterio.open(path, "w", driver="GTiff", **shape) as target:
-        target.write(np.full((1, 20, 20), 3 - 4j, "complex64"))
-    source = MemoryObject(path.read_bytes())
+    image = np.full((1, 20, 20), 3 - 4j, "complex64")
+    source = MemoryObject(geotiff(tmp_path / "a.tif", image, dtype="complex_int16"))
 
     warm = opened(source, packed_header=packed_header_of(source))
 
@@ -423,12 +416,17 @@ def fetch(source: OpenedGeoTiff, tag: int, first: int, stop: int, *, odd: int = 
     source.file.header_bytes.add(start, memoryview(content)[start:end])
 
 
+def packed_rows(source: OpenedGeoTiff, *wanted: tuple[int, int], **changes: Any) -> bytes | None:
+    """Return the packed header of rows whose header has other fields."""
+    return pack(
+        replace(source.header, **changes), source.layout, first=source.first, ifd=source.ifd, overview=None,
+        is_masked=False, wanted=wanted,
+    )  # fmt: skip
+
+
 def runs_of(source: OpenedGeoTiff, *wanted: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the runs [first, stop) of tiles in its packed header. They are those of the file."""
-    packed = pack(
-        source.header, source.layout, first=source.first, ifd=source.ifd, overview=None, is_masked=False,
-        wanted=wanted,
-    )  # fmt: skip
+    packed = packed_rows(source, *wanted)
     assert packed is not None
     told, restored = peek(packed), unpack(packed, href=HREF, overview=None)
     assert told is not None
@@ -494,14 +492,6 @@ def test_runs_with_an_impossible_tile_are_not_packed(changes: dict[str, Any], *,
         fetch(source, tag, 10, 20)
 
     assert runs_of(source) == [(10, 20), *([(90, 100)] if is_packed else [])]
-
-
-def packed_rows(source: OpenedGeoTiff, *wanted: tuple[int, int], **changes: Any) -> bytes | None:
-    """Return the packed header of rows whose header has other fields."""
-    return pack(
-        replace(source.header, **changes), source.layout, first=source.first, ifd=source.ifd, overview=None,
-        is_masked=False, wanted=wanted,
-    )  # fmt: skip
 
 
 def test_where_all_tiles_are_too_many_the_wanted_ones_are_packed() -> None:

@@ -11,7 +11,6 @@ import pytest
 import rasterio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rasterio.enums import Resampling
 
 from geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, opened, pixels, tiff
 from pixel_gather.core.errors import SourceError
@@ -118,14 +117,8 @@ def test_read_into_equals_slicing_the_same_image(
     options = way.options()
     if is_complex_int:
         image = (image + 1j * image[:, ::-1]).astype("complex64")
-        with rasterio.open(
-            tmp_path / "a.tif", "w", driver="GTiff", width=53, height=41, count=way.n_bands,
-            dtype="complex_int16", **options,
-        ) as target:  # fmt: skip
-            target.write(image)
-        content = (tmp_path / "a.tif").read_bytes()
-    else:
-        content = geotiff(tmp_path / "a.tif", image, **options)
+        options["dtype"] = "complex_int16"
+    content = geotiff(tmp_path / "a.tif", image, **options)
     bands = data.draw(st.lists(st.integers(1, way.n_bands), min_size=1, max_size=5))
 
     source = opened(content, settings=GeoTiffSettings(max_gap_nbytes=data.draw(st.sampled_from((0, 300)))))
@@ -207,19 +200,21 @@ def test_opening_adds_to_what_the_source_has_cost(tmp_path: Path) -> None:
     assert 1.0 < cost.open_s < 60
 
 
-@pytest.mark.parametrize(("overview", "width"), [(0, 48), (1, 24), (2, None), (-1, None)])
-def test_overviews_are_counted_from_zero(tmp_path: Path, overview: int, width: int | None) -> None:
-    """One that the file does not have may be in a file beside it."""
-    path = tmp_path / "a.tif"
-    tiled(path)
-    with rasterio.open(path, "r+") as target:
-        target.build_overviews([2, 4], Resampling.nearest)
+@pytest.mark.parametrize(
+    ("overviews", "overview", "width"),
+    [([2, 4], 0, 48), ([2, 4], 1, 24), ([2, 4], 2, None), ([2, 4], -1, None), ([], 0, None)],
+)
+def test_overviews_are_counted_from_zero(
+    tmp_path: Path, overviews: list[int], overview: int, width: int | None
+) -> None:
+    """One that the file does not have may be in a file beside it, which only GDAL finds."""
+    content, _ = tiled(tmp_path / "a.tif", overviews=overviews)
 
     if width:
-        assert opened(path.read_bytes(), overview=overview).header.width == width
+        assert opened(content, overview=overview).header.width == width
     else:
         with pytest.raises(UnsupportedError, match="no such overview"):
-            opened(path.read_bytes(), overview=overview)
+            opened(content, overview=overview)
 
 
 @pytest.mark.long
@@ -320,28 +315,6 @@ def test_absent_tiles_are_nodata_or_zero(tmp_path: Path, nodata: float | None, e
     assert (got[0, :, 16:] == expected).all()
 
 
-def test_overviews_are_read_as_rasterio_reads_them(tmp_path: Path) -> None:
-    """An overview has its own size and transform, and the nodata of the file."""
-    path = tmp_path / "a.tif"
-    tiled(path, nodata=7, crs="EPSG:32633", transform=rasterio.Affine(10, 0, 5e5, 0, -10, 6e6))
-    with rasterio.open(path, "r+") as target:
-        target.build_overviews([2, 4], Resampling.nearest)
-
-    for level in (0, 1):
-        source = opened(path.read_bytes(), overview=level)
-        with rasterio.open(path, overview_level=level) as expected:
-            assert np.array_equal(pixels(source), expected.read())
-            assert source.header.transform == expected.transform[:6]
-            assert source.header.nodata == expected.nodata
-        assert source.header.overviews == ((48, 32), (24, 16))
-
-
-def test_a_missing_overview_is_left_to_gdal(tmp_path: Path) -> None:
-    """The overview may be in a file beside it, which only GDAL finds."""
-    with pytest.raises(UnsupportedError):
-        opened(tiled(tmp_path / "a.tif")[0], overview=0)
-
-
 def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> None:
     """GDAL applies internal masks and alpha bands."""
     plain, image = tiled(tmp_path / "plain.tif")
@@ -373,14 +346,8 @@ def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> No
 def test_what_is_not_exact_is_left_to_gdal(tmp_path: Path, options: dict[str, Any]) -> None:
     """GDAL reads other compressions, odd bit depths and colours that need a conversion."""
     bands = 4 if options.get("photometric") == "cmyk" else 3
-    content = geotiff(
-        tmp_path / "a.tif",
-        np.zeros((bands, 32, 32), "u1"),
-        tiled=True,
-        blockxsize=16,
-        blockysize=16,
-        **options,
-    )
+    blocks = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+    content = geotiff(tmp_path / "a.tif", np.zeros((bands, 32, 32), "u1"), **blocks, **options)
 
     with pytest.raises(UnsupportedError):
         opened(content)

@@ -1,5 +1,6 @@
 """Windows cut into byte ranges."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,14 +91,10 @@ def test_a_tile_is_over_the_limit_by_its_decoded_size(
     limits["max_tile_nbytes" if compression else "max_row_nbytes"] = most
     window = Window(col_off=0, row_off=0, width=16, height=16)
 
-    def plan() -> list[TileRead]:
-        return plan_tile_reads(source.ifd, source.layout, [window], [1], part_nbytes=1 << 20, **limits)
-
-    if is_read:
-        assert len(plan()) == 1
-    else:
-        with pytest.raises(UnsupportedError, match="size limit"):
-            plan()
+    with nullcontext() if is_read else pytest.raises(UnsupportedError, match="size limit"):
+        assert (
+            len(plan_tile_reads(source.ifd, source.layout, [window], [1], part_nbytes=1 << 20, **limits)) == 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -109,15 +106,8 @@ def test_an_uncompressed_strip_is_cut_between_rows(tmp_path: Path, part_nbytes: 
     source = opened(content)
     window = Window(col_off=3, row_off=2, width=4, height=9)
 
-    reads = plan_tile_reads(
-        source.ifd,
-        source.layout,
-        [window],
-        [1],
-        part_nbytes=part_nbytes,
-        max_tile_nbytes=1,
-        max_row_nbytes=20,
-    )
+    limits = {"part_nbytes": part_nbytes, "max_tile_nbytes": 1, "max_row_nbytes": 20}
+    reads = plan_tile_reads(source.ifd, source.layout, [window], [1], **limits)
 
     (start,) = source.ifd.array(source.layout.offsets_tag, 0, 1)
     assert reads[0].start == start + 2 * 20
@@ -127,17 +117,18 @@ def test_an_uncompressed_strip_is_cut_between_rows(tmp_path: Path, part_nbytes: 
     assert all(one.stop == other.start for one, other in pairwise(reads))
 
 
+def strip(start: int = STORED_AT, nbytes: int = 64) -> Tags:
+    """Return the tags of 8 x 8 pixels of a byte in one strip."""
+    side = (SHORT, (8,))
+    return {256: side, 257: side, 258: side, 273: (LONG, (start,)), 278: side, 279: (LONG, (nbytes,))}
+
+
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_an_uncompressed_strip_of_another_size_is_refused(more: int) -> None:
     """A byte too few or too many would move the pixels of what follows."""
-    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
-    tags = {**sides, 273: (LONG, (STORED_AT,)), 279: (LONG, (64 + more,))}
-    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(range(64)) + bytes(9)))
+    source = opened(handwritten(strip(nbytes=64 + more), stored=bytes(range(64)) + bytes(9)))
 
-    if more:
-        with pytest.raises(UnsupportedError, match="does not fit its shape"):
-            pixels(source)
-    else:
+    with pytest.raises(UnsupportedError, match="does not fit its shape") if more else nullcontext():
         assert pixels(source)[0].tobytes() == bytes(range(64))
 
 
@@ -147,9 +138,7 @@ def test_an_uncompressed_strip_of_another_size_is_refused(more: int) -> None:
 )
 def test_a_strip_that_cannot_be_is_refused(start: int, nbytes: int, reason: str) -> None:
     """It has a place and a size, inside of the file, or neither."""
-    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
-    tags = {**sides, 273: (LONG, (start,)), 279: (LONG, (nbytes,))}
-    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(64)))
+    source = opened(handwritten(strip(start, nbytes), stored=bytes(64)))
 
     with pytest.raises(UnsupportedError, match=reason):
         pixels(source)
@@ -157,15 +146,8 @@ def test_a_strip_that_cannot_be_is_refused(start: int, nbytes: int, reason: str)
 
 def test_a_strip_may_end_with_the_file() -> None:
     """One byte further, it is outside."""
-    tags: Tags = {
-        256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 273: (LONG, (0,)), 278: (SHORT, (8,)),
-        279: (LONG, (64,)),
-    }  # fmt: skip
-    nbytes = len(handwritten(tags)) + 64
+    nbytes = len(handwritten(strip())) + 64
     for start, is_read in ((nbytes - 64, True), (nbytes - 63, False)):
-        source = opened(handwritten({**tags, 273: (LONG, (start,))}) + bytes(range(64)))
-        if is_read:
+        source = opened(handwritten(strip(start)) + bytes(range(64)))
+        with nullcontext() if is_read else pytest.raises(UnsupportedError, match="outside the file"):
             assert pixels(source)[0].tobytes() == bytes(range(64))
-        else:
-            with pytest.raises(UnsupportedError, match="outside the file"):
-                pixels(source)
