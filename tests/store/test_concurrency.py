@@ -3,7 +3,7 @@
 import asyncio
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,31 +285,31 @@ def test_adaptive_limiter_can_be_a_fixed_number() -> None:
     assert run_virtually(run()) == 300 > MOST_IN_FLIGHT
 
 
+async def most_held(limiter: AdaptiveLimiter, hrefs: Iterable[str], weight: int) -> int:
+    """Return how many sources at most were read at a time."""
+    held = most = 0
+
+    async def one(href: str) -> None:
+        nonlocal held, most
+        async with limiter.permit(href, weight=weight):
+            held += 1
+            most = max(most, held)
+            await asyncio.sleep(1)
+            held -= 1
+
+    async with asyncio.TaskGroup() as group:
+        for href in hrefs:
+            group.create_task(one(href))
+    return most
+
+
 def test_adaptive_limiter_count_requests_in_flight() -> None:
     """A source counts by its concurrent requests, 8 at most. A fixed limit counts sources."""
 
-    async def most_held(limiter: AdaptiveLimiter, weight: int) -> int:
-        held = most = 0
-
-        async def one() -> None:
-            nonlocal held, most
-            async with limiter.permit(f"{ROOT}/k", weight=weight):
-                held += 1
-                most = max(most, held)
-                await asyncio.sleep(1)
-                held -= 1
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(200):
-                group.create_task(one())
-        return most
-
     async def run() -> list[int]:
-        return [
-            await most_held(adaptive(most=32), 1),
-            await most_held(adaptive(most=32), 4),
-            await most_held(adaptive(most=32), 100),
-            await most_held(adaptive(fixed=32), 4),
+        hrefs = [f"{ROOT}/k"] * 200
+        return [await most_held(adaptive(most=32), hrefs, weight) for weight in (1, 4, 100)] + [
+            await most_held(adaptive(fixed=32), hrefs, 4)
         ]
 
     assert run_virtually(run()) == [32, 8, 4, 32]
@@ -319,27 +319,12 @@ def test_adaptive_limiter_count_requests_in_flight() -> None:
 def test_adaptive_limiter_hold_connections_to_many_hosts_down() -> None:
     """The number of connections is limited over all hosts. Local files need none."""
 
-    async def most_held(hrefs: list[str], weight: int, most: int) -> int:
-        limiter = adaptive(most=most)
-        held = most_held = 0
-
-        async def one(href: str) -> None:
-            nonlocal held, most_held
-            async with limiter.permit(href, weight=weight):
-                held += weight
-                most_held = max(most_held, held)
-                await asyncio.sleep(1)
-                held -= weight
-
-        async with asyncio.TaskGroup() as group:
-            for href in hrefs:
-                group.create_task(one(href))
-        return most_held
-
     async def run() -> list[int]:
         many = [f"https://host{n % 100}/{n}.tif" for n in range(2000)]
         return [
-            await most_held(many, weight, most) for weight in (1, 4) for most in (16, 128, MOST_IN_FLIGHT)
+            weight * await most_held(adaptive(most=most), many, weight)
+            for weight in (1, 4)
+            for most in (16, 128, MOST_IN_FLIGHT)
         ]
 
     assert run_virtually(run()) == [192, 192, 384] * 2
