@@ -16,7 +16,9 @@ from e2e.principals import User, denied, handled, user_of
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather.core.errors import GatherError
 from pixel_gather_emulator.deploy import DeployedStack
+from scenes import scenes
 from support.api_bridge import body_of, event
+from support.geojson import collection
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -254,25 +256,9 @@ def test_status_and_operators_learn_why_a_worker_failed(users: dict[str, User]) 
 
 def _item(href: str) -> dict[str, Any]:
     """Return a STAC item of one sample."""
-    return {
-        "type": "FeatureCollection",
-        "features": [
-            {
-                "type": "Feature",
-                "stac_version": "1.0.0",
-                "id": "prcp-189501",
-                "collection": "nclimgrid",
-                "bbox": [-125, 24, -66, 50],
-                "geometry": {
-                    "type": "Polygon",
-                    "coordinates": [[[-125, 24], [-66, 24], [-66, 50], [-125, 50], [-125, 24]]],
-                },
-                "properties": {"datetime": "1895-01-01T00:00:00Z"},
-                "links": [],
-                "assets": {"prcp": {"href": href, "type": "image/tiff; application=geotiff"}},
-            }
-        ],
-    }
+    assets = {"prcp": {"href": href, "type": "image/tiff; application=geotiff"}}
+    where: dict[str, Any] = {"box": (-125.0, 24.0, -66.0, 50.0), "time": "1895-01-01T00:00:00Z"}
+    return collection([scenes.item("prcp-189501", collection="nclimgrid", assets=assets, **where)])
 
 
 def test_function_of_schedules_needs_no_more_than_its_role(users: dict[str, User]) -> None:

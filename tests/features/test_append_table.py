@@ -12,6 +12,7 @@ from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.tables.part_folder import PartFolder
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.geojson import collection, feature
 from support.local_server import LocalServer
 from support.tables import CRS, FIELD, rows_of, serving_files
 
@@ -19,10 +20,7 @@ pytestmark = pytest.mark.usefixtures("without_hedges")
 
 N = 5
 PLOTS = [{"id": n, "x": 500_000.0 + 150.0 * n, "y": 4_999_500.0 - 90.0 * n} for n in range(20)]
-FIELDS = {
-    "type": "FeatureCollection",
-    "features": [{"type": "Feature", "properties": {"id": "a"}, "geometry": FIELD}],
-}
+FIELDS = collection([feature(FIELD, id="a")])
 
 
 @pytest.fixture(scope="module")

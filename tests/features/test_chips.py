@@ -27,6 +27,7 @@ from pixel_gather.io.geotiff import tiles_into_array
 from pixel_gather.io.geotiff.decode import decode_block
 from pixel_gather.io.store.object_store import Objects
 from support.command_line import run
+from support.geojson import collection, feature, polygon
 from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
@@ -78,13 +79,15 @@ def by_rasterio(file: Path, lon: float, lat: float) -> Pixels:
         return found
 
 
+def chips_of(sources: str | list[str], table: str | Path) -> dict[str, Any]:
+    """Return the request of the chips of a table."""
+    return {"sources": sources, "windows": {"table": str(table), "size": SIZE}}
+
+
 def gathered(folder: Path, files: Mapping[str, Path], **request: Any) -> Gathered:
     """Gather the chips of these files, without a report."""
     table, _ = chips_at(folder)
-    windows = {"table": table, "size": SIZE}
-    return gather_undrawn(
-        {"sources": listed(folder, files), "windows": windows, **request}, to=folder / "cube"
-    )
+    return gather_undrawn(chips_of(listed(folder, files), table) | request, to=folder / "cube")
 
 
 def raw(gathered: Gathered) -> xr.Dataset:
@@ -198,8 +201,7 @@ def test_bands_of_a_list_become_measurements_of_chips(tmp_path: Path) -> None:
     red, nir = image(tmp_path / "r.tif", seed=1), image(tmp_path / "n.tif", seed=2)
     (tmp_path / "l.csv").write_text(f"href,time,band\n{red},2024-01-01,red\n{nir},2024-01-01,nir\n")
     table, points = chips_at(tmp_path)
-    request = {"sources": str(tmp_path / "l.csv"), "windows": {"table": table, "size": SIZE}}
-    done = gather_undrawn(request, to=tmp_path / "cube")
+    done = gather_undrawn(chips_of(str(tmp_path / "l.csv"), table), to=tmp_path / "cube")
     cube = raw(done)
 
     for name, (lon, lat) in points.items():
@@ -217,13 +219,8 @@ def masked_scene(folder: Path, *, mask: Path) -> tuple[Path, dict[str, Any], dic
         f"href,time,band\n{red},2024-01-01,red\n{mask},2024-01-01,clouds\n", encoding="utf-8"
     )
     table, points = chips_at(folder)
-    request = {
-        "sources": str(folder / "l.csv"),
-        "bands": [1],
-        "windows": {"table": table, "size": SIZE},
-        "mask": {"band": "clouds", "drop": list(range(1, 900)), "dilate": 1},
-    }
-    return red, request, points
+    mask_of = {"band": "clouds", "drop": list(range(1, 900)), "dilate": 1}
+    return red, chips_of(str(folder / "l.csv"), table) | {"bands": [1], "mask": mask_of}, points
 
 
 @pytest.mark.long
@@ -289,30 +286,36 @@ def test_chips_have_scaled_values(tmp_path: Path) -> None:
     assert verify(done.place).is_same
 
 
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
+    """Count how often each tile is decoded."""
+    counts: Counter[bytes] = Counter()
+
+    def counting(content: memoryview, *others: Any) -> None:
+        counts[bytes(content)] += 1
+        decode_block(content, *others)
+
+    monkeypatch.setattr(tiles_into_array, "decode_block", counting)
+    return counts
+
+
 def test_every_tile_of_a_task_is_fetched_and_decoded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: Counter[bytes]
 ) -> None:
     """Though chips overlap, no byte of an image comes twice, and no tile is decoded twice."""
     file = image(tmp_path / "a.tif", seed=1)
     lon, lat = (each[0] for each in transform(CRS, "EPSG:4326", [WEST + 1500], [NORTH - 1000]))
     lines = [f"{n},{lon + n * 1e-5!r},{lat!r}" for n in range(7)]
     (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *lines]))
-    decoded: Counter[bytes] = Counter()
     ranges: list[tuple[int, int]] = []
-    decode, get = decode_block, Objects.get_range
-
-    def counting(content: memoryview, *others: Any) -> None:
-        decoded[bytes(content)] += 1
-        decode(content, *others)
+    get = Objects.get_range
 
     async def noting(self: Objects, href: str, start: int, stop: int, **named: Any) -> Any:
         ranges.append((start, stop))
         return await get(self, href, start, stop, **named)
 
-    monkeypatch.setattr(tiles_into_array, "decode_block", counting)
     monkeypatch.setattr(Objects, "get_range", noting)
-    request = {"sources": [str(file)], "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
-    gather_undrawn(request, to=tmp_path / "cube")
+    gather_undrawn(chips_of([str(file)], tmp_path / "chips.csv"), to=tmp_path / "cube")
 
     assert len(decoded) in (1, 2, 4, 6)
     assert set(decoded.values()) == {1}
@@ -321,19 +324,10 @@ def test_every_tile_of_a_task_is_fetched_and_decoded_once(
 
 
 @pytest.mark.long
-def test_tasks_of_one_process_share_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_one_process_share_tiles(tmp_path: Path, decoded: Counter[bytes]) -> None:
     """No tile is decoded twice, though chips of several tasks lie on it. Without room for tiles some are."""
-    files = three_images(tmp_path)
     table, _ = chips_at(tmp_path, 60)
-    request = {"sources": listed(tmp_path, files), "windows": {"table": table, "size": SIZE}}
-    decoded: Counter[bytes] = Counter()
-    decode = decode_block
-
-    def counting(content: memoryview, *others: Any) -> None:
-        decoded[bytes(content)] += 1
-        decode(content, *others)
-
-    monkeypatch.setattr(tiles_into_array, "decode_block", counting)
+    request = chips_of(listed(tmp_path, three_images(tmp_path)), table)
     most, digests = [], []
     for nbytes in (Settings().shared_tiles_nbytes, 0):
         # ten chips in a task
@@ -386,8 +380,7 @@ def test_a_missing_image_fails_for_each_chip(tmp_path: Path) -> None:
 def test_a_stopped_gather_of_chips_goes_on(tmp_path: Path) -> None:
     """What was committed is not read again, and the cube is that of an undisturbed gather."""
     table, _ = chips_at(tmp_path, 60)
-    sources = listed(tmp_path, three_images(tmp_path))
-    request = {"sources": sources, "windows": {"table": table, "size": SIZE}}
+    request = chips_of(listed(tmp_path, three_images(tmp_path)), table)
     four_in_a_task = Settings(draws_report=False, max_task_nbytes=4 * 3 * 24 * 40 * 2 * 2)
     read: list[int] = []
 
@@ -465,13 +458,8 @@ def test_one_chip_is_one_request(tmp_path: Path) -> None:
 def test_the_report_of_a_cube_of_chips_is_drawn(tmp_path: Path) -> None:
     """The page comes with the cube and names chips with their labels. No page that shows pixels does."""
     table, _ = chips_at(tmp_path)
-    lines = Path(table).read_text().replace(",a,", ",<i>wheat</i>,")
-    Path(table).write_text(lines)
-    request = {
-        "sources": listed(tmp_path, three_images(tmp_path)),
-        "windows": {"table": table, "size": SIZE},
-    }
-    done = gather(request, to=tmp_path / "cube")
+    Path(table).write_text(Path(table).read_text().replace(",a,", ",<i>wheat</i>,"))
+    done = gather(chips_of(listed(tmp_path, three_images(tmp_path)), table), to=tmp_path / "cube")
 
     assert done.page is not None
     page = Path(done.page).read_text()
@@ -501,10 +489,9 @@ def test_a_wrong_table_is_refused_by_its_field(tmp_path: Path, content: str, mes
     """The message names the field or the file, and what to do."""
     sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
     (tmp_path / "chips.csv").write_text(content)
-    request = {"sources": sources, "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
 
     with pytest.raises(RequestError, match=message):
-        make_plan(request)
+        make_plan(chips_of(sources, tmp_path / "chips.csv"))
 
 
 @pytest.mark.parametrize(
@@ -527,10 +514,9 @@ def test_what_does_not_go_with_chips_is_refused(
     monkeypatch.chdir(tmp_path)
     table, _ = chips_at(tmp_path)
     sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
-    request = {"sources": sources, "windows": {"table": table, "size": SIZE}} | more
 
     with pytest.raises(RequestError, match=message):
-        make_plan(request)
+        make_plan(chips_of(sources, table) | more)
 
 
 def test_the_price_counts_no_image_more_than_once_in_a_task(tmp_path: Path) -> None:
@@ -539,9 +525,7 @@ def test_the_price_counts_no_image_more_than_once_in_a_task(tmp_path: Path) -> N
     lon, lat = (each[0] for each in transform(CRS, "EPSG:4326", [WEST + 1500], [NORTH - 1000]))
     lines = [f"{n},{lon + n * 1e-6!r},{lat!r}" for n in range(500)]
     (tmp_path / "chips.csv").write_text("\n".join(["id,lon,lat", *lines]))
-    plan = make_plan(
-        {"sources": [str(file)], "windows": {"table": str(tmp_path / "chips.csv"), "size": SIZE}}
-    )
+    plan = make_plan(chips_of([str(file)], tmp_path / "chips.csv"))
     n_tasks, _ = plan.layout.n_shards(plan.shape)
 
     assert plan.estimate.fetched_nbytes <= n_tasks * (file.stat().st_size + 64 * 1024)
@@ -583,9 +567,7 @@ def test_tables_of_other_formats_give_the_same_chips(tmp_path: Path, form: str) 
     """GeoJSON and Parquet are read like CSV. Of a shape, the middle of its box counts."""
     table, points = chips_at(tmp_path)
     sources = listed(tmp_path, {"2024-01-01": image(tmp_path / "a.tif", seed=1)})
-    expected = gather_undrawn(
-        {"sources": sources, "windows": {"table": table, "size": SIZE}}, to=tmp_path / "one"
-    )
+    expected = gather_undrawn(chips_of(sources, table), to=tmp_path / "one")
     other = tmp_path / ("chips.parquet" if form == "parquet" else "chips.geojson")
     if form == "parquet":
         import pandas as pd  # noqa: PLC0415 # for this format alone
@@ -593,17 +575,11 @@ def test_tables_of_other_formats_give_the_same_chips(tmp_path: Path, form: str) 
         pd.read_csv(table).to_parquet(other)
     else:
         features = [
-            {
-                "type": "Feature",
-                "properties": {"id": name, "label": "ab"[n % 2], "weight": n},
-                "geometry": _shape(lon, lat, is_box=form == "boxes"),
-            }
+            feature(_shape(lon, lat, is_box=form == "boxes"), id=name, label="ab"[n % 2], weight=n)
             for n, (name, (lon, lat)) in enumerate(points.items())
         ]
-        other.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    done = gather_undrawn(
-        {"sources": sources, "windows": {"table": str(other), "size": SIZE}}, to=tmp_path / "two"
-    )
+        other.write_text(json.dumps(collection(features)))
+    done = gather_undrawn(chips_of(sources, other), to=tmp_path / "two")
     one, two = (open_cube(each.place).sortby("chip") for each in (expected, done))
 
     assert one["chip"].to_numpy().tolist() == two["chip"].to_numpy().tolist()
@@ -616,7 +592,7 @@ def _shape(lon: float, lat: float, *, is_box: bool) -> dict[str, Any]:
         return {"type": "Point", "coordinates": [lon, lat]}
     side = 0.0009765625  # exact in binary, so that the middle is the point again up to rounding
     corners = [(-side, -side), (side, -side), (side, side), (-side, side), (-side, -side)]
-    return {"type": "Polygon", "coordinates": [[[lon + x, lat + y] for x, y in corners]]}
+    return polygon(*((lon + x, lat + y) for x, y in corners))
 
 
 @pytest.mark.long
@@ -644,20 +620,12 @@ def test_chips_on_no_image_are_counted(tmp_path: Path, capsys: pytest.CaptureFix
     table, points = chips_at(tmp_path)
     sources = listed(tmp_path, three_images(tmp_path))
     lon, lat = next(iter(points.values()))
-    rings = {
-        crop: [[west, lat], [west + 1e-3, lat], [west + 1e-3, lat + 1e-3], [west, lat]]
-        for crop, west in (("rye", lon), ("oats", lon + 40))
-    }
     areas = tmp_path / "areas.geojson"
     features = [
-        {
-            "type": "Feature",
-            "properties": {"crop": crop},
-            "geometry": {"type": "Polygon", "coordinates": [ring]},
-        }
-        for crop, ring in rings.items()
+        feature(polygon((west, lat), (west + 1e-3, lat), (west + 1e-3, lat + 1e-3), (west, lat)), crop=crop)
+        for crop, west in (("rye", lon), ("oats", lon + 40))
     ]
-    areas.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    areas.write_text(json.dumps(collection(features)))
     options = ("--sources", sources, "--size", "40,24", "--no-report", "--quiet")
     spread = ("--windows", areas, "--sample", "5", "--strata", "crop")
 

@@ -22,6 +22,7 @@ from pixel_gather.tables.part_folder import ImageRecord
 from pixel_gather.tables.table_receipt import side_path
 from rank.rasters import landscape
 from support.dependency_groups import module_of_group
+from support.geojson import feature
 from support.images import TILES_OF_64, write_image
 
 _CRS: Final = "EPSG:32633"
@@ -116,9 +117,7 @@ def extracted(path: Path) -> Rows:
     """Return what exactextract computes of the mosaic."""
     exactextract = module_of_group("exactextract", "rank-anchors")
     names = [{"p90": "quantile(q=0.9)"}.get(name, name) for name in _NAMES.split(",")]
-    features = [
-        {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(s)} for s in shapes()
-    ]
+    features = [feature(shapely.geometry.mapping(each)) for each in shapes()]
     # Of float pixels it does not cut off quantiles
     with rasterio.open(path) as dataset:
         values = dataset.read(1).astype("float64")

@@ -82,7 +82,7 @@ def whole(masked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> x
     return cube
 
 
-def dated(folder: Path, images: Sequence[Pixels], **how: Any) -> list[dict[str, Any]]:
+def dated(folder: Path, images: Sequence[Pixels] | Pixels, **how: Any) -> list[dict[str, Any]]:
     """Write images of the first days of a month."""
     return [
         {"href": write_image(folder / f"{n}.tif", each, **how), "time": f"2024-01-0{n + 1}"}

@@ -37,6 +37,8 @@ from pixel_gather.features.replay.replay import _listed_request
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather_cli.main import command
+from scenes.scenes import item
+from support.geojson import collection
 from support.images import write_image
 from support.undrawn import gather_undrawn
 
@@ -234,32 +236,32 @@ def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path, tm
     assert found.remarks[0].startswith("no pixels were compared: sources: none of the")
 
 
-def item(name: str, hrefs: dict[str, str]) -> dict[str, Any]:
-    """Return a STAC item with two assets."""
-    ring = [[10, 45], [11, 45], [11, 47], [10, 47], [10, 45]]
-    return {
-        "type": "Feature",
-        "stac_version": "1.0.0",
-        "id": name,
-        "collection": "c",
-        "geometry": {"type": "Polygon", "coordinates": [ring]},
-        "bbox": [10, 45, 11, 47],
-        "properties": {"datetime": f"2024-06-{name[-2:]}T10:00:00Z", "eo:cloud_cover": 5.0},
-        "assets": {band: {"href": href} for band, href in hrefs.items()},
-        "links": [],
-    }
+def scene(day: str, **hrefs: str | Path) -> dict[str, Any]:
+    """Return the STAC item of a day with an asset for each file."""
+    assets = {band: {"href": str(href)} for band, href in hrefs.items()}
+    return item(f"s{day}", time=f"2024-06-{day}T10:00:00Z", assets=assets)
+
+
+def write_items(folder: Path, items: list[dict[str, Any]], **stac: Any) -> dict[str, Any]:
+    """Write a collection of items. Return the sources of a search in it."""
+    (folder / "items.json").write_text(json.dumps(collection(items)))
+    return {"stac": {"items": str(folder / "items.json"), **stac}}
+
+
+def written(folder: Path, n: int, dtype: str = "uint16") -> list[str]:
+    """Write the files of some days."""
+    for day in range(n):
+        write(named(folder, day), value=day, dtype=dtype)
+    return [str(named(folder, day)) for day in range(n)]
 
 
 @pytest.fixture
 def searched(tmp_path: Path) -> Path:
     """Return a cube of two bands of two scenes that a search has found; one scene lacks a band."""
-    for n in range(5):
-        write(named(tmp_path, n), value=n)
-    hrefs = [str(named(tmp_path, n)) for n in range(5)]
-    items = [item("s01", {"red": hrefs[0], "nir": hrefs[1]}), item("s02", {"red": hrefs[2]})]
-    (tmp_path / "items.json").write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    hrefs = written(tmp_path, 5)
+    items = [scene("01", red=hrefs[0], nir=hrefs[1]), scene("02", red=hrefs[2])]
     request = {
-        "sources": {"stac": {"items": str(tmp_path / "items.json"), "assets": ["red", "nir"]}},
+        "sources": write_items(tmp_path, items, assets=["red", "nir"]),
         "window": {"pixels": [0, 0, 30, 30]},
         "output": {"codec": "blosc-zstd"},
     }
@@ -277,8 +279,8 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
     inside(named(folder, 1))
     named(folder, 2).unlink()
     document = json.loads((folder / "items.json").read_text())
-    new = {"red": str(named(folder, 3)), "nir": str(named(folder, 4))}
-    document["features"] += [item("s03", new), item("s04", new)]  # each file is told once
+    new = {"red": named(folder, 3), "nir": named(folder, 4)}
+    document["features"] += [scene("03", **new), scene("04", **new)]  # each file is told once
     (folder / "items.json").write_text(json.dumps(document))
 
     found = replay(searched)
@@ -302,22 +304,16 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
 @pytest.mark.long
 def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
     """Rows of all appends are compared, in the order of the cube. All searches are asked again."""
-    for n in range(4):
-        write(named(tmp_path, n), value=n)
-    items = [item(f"s{n + 1:02}", {"red": str(named(tmp_path, n))}) for n in range(4)]
-    file = tmp_path / "items.json"
-    request: dict[str, Any] = {
-        "sources": {"stac": {"items": str(file), "assets": ["red"], "datetime": "2024-06-02"}},
-        "window": {"pixels": [0, 0, 30, 30]},
-    }
-    file.write_text(json.dumps({"type": "FeatureCollection", "features": items[:2]}))
+    items = [scene(f"{n:02}", red=href) for n, href in enumerate(written(tmp_path, 4), 1)]
+    sources = write_items(tmp_path, items[:2], assets=["red"], datetime="2024-06-02")
+    request = {"sources": sources, "window": {"pixels": [0, 0, 30, 30]}}
     gather_undrawn(request, to=tmp_path / "cube.zarr")
-    request["sources"]["stac"]["datetime"] = "../2024-06-03"
+    sources["stac"]["datetime"] = "../2024-06-03"
     gather(request | {"output": {"append_to": str(tmp_path / "cube.zarr")}}, settings=UNDRAWN)
     assert replay(tmp_path / "cube.zarr").is_same
 
     inside(named(tmp_path, 0))
-    file.write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    write_items(tmp_path, items)
     found = replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN)
 
     told_of = [(each.row, Path(each.href).stem[-2:], each.drift) for each in found.drifted]
@@ -372,10 +368,8 @@ def test_pixels_that_other_sources_share_differ_by_those_of_another_version(
 
 def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     """Pixels that were stored with an error of at most 0.5 are the same; a change of 3 is none of that."""
-    for n in range(2):
-        write(named(tmp_path, n), value=n, dtype="float32")
     output = {"codec": "zfp", "zfp_tolerance": 0.5}
-    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": "centre", "output": output}
+    request = {"sources": written(tmp_path, 2, "float32"), "window": "centre", "output": output}
     gather_undrawn(request, to=tmp_path / "cube.zarr")
     assert replay(tmp_path / "cube.zarr").is_same
 
@@ -387,10 +381,8 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_every_strip_of_a_window_is_compared(tmp_path: Path) -> None:
     """The first one and the last one, with the sources and with a new cube."""
-    for n in range(3):
-        write(named(tmp_path, n), value=n)
     request = {
-        "sources": [str(named(tmp_path, n)) for n in range(3)],
+        "sources": written(tmp_path, 3),
         "window": {"pixels": [8, 8, 20, 18]},
         "output": {"layout": {"chunk": [1, 8, 16], "shard_rows": 1}},
     }
@@ -411,9 +403,7 @@ def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> N
 
     Pixels that are compressed otherwise are the same.
     """
-    for n in range(2):
-        write(named(tmp_path, n), value=n)
-    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": {"tile": [1, 1]}}
+    request = {"sources": written(tmp_path, 2), "window": {"tile": [1, 1]}}
     gather_undrawn(request | {"output": {"codec": "source"}}, to=tmp_path / "cube.zarr")
     assert replay(tmp_path / "cube.zarr").is_same
 
@@ -462,9 +452,7 @@ def test_a_band_of_an_asset_is_read_again_as_that_band(tmp_path: Path, kind: str
     """Its number is told by the search alone, be it of items or of an own catalog."""
     pixels = np.arange(2 * 32 * 32, dtype="uint16").reshape(2, 32, 32)
     visual = write_image(tmp_path / "visual.tif", pixels)
-    items = {"type": "FeatureCollection", "features": [item("s01", {"visual": str(visual)})]}
-    (tmp_path / "items.json").write_text(json.dumps(items))
-    sources = {"stac": {"items": str(tmp_path / "items.json"), "assets": ["visual:2"]}}
+    sources = write_items(tmp_path, [scene("01", visual=visual)], assets=["visual:2"])
     gather_undrawn({"sources": sources, "window": {"pixels": [0, 0, 9, 9]}}, to=tmp_path / "cube.zarr")
     change_request(tmp_path / "cube.zarr", sources={kind: sources["stac"]})
 
@@ -564,9 +552,8 @@ def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
         client.create_bucket(Bucket="replayed")
-        for n in range(4):
-            write(named(tmp_path, n), value=n)
-            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        for n, file in enumerate(written(tmp_path, 4)):
+            client.upload_file(file, "replayed", f"files/{n}.tif")
         settings = Settings(stores=StoreSettings(endpoint=url), draws_report=False)
         request = {"sources": {"prefix": "s3://replayed/files"}, "window": {"pixels": [8, 8, 20, 18]}}
         gather(request, to="s3://replayed/cube.zarr", settings=settings)

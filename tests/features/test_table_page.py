@@ -11,6 +11,7 @@ from pixel_gather import RequestError, StoreError, points, verify_table, write_t
 from pixel_gather.io.pictures.stretch import number_in_words
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.geojson import collection, feature
 from support.tables import CRS, FIELD, rows_of
 
 N_IMAGES = 3
@@ -152,8 +153,7 @@ def test_a_page_has_a_chart_of_each_statistic_of_zones(folder: Path, tmp_path: P
     to = tmp_path / "t.parquet"
     hole = [[500_450, 4_999_600], [500_550, 4_999_600], [500_500, 4_999_500], [500_450, 4_999_600]]
     field = {"type": "Polygon", "coordinates": [*FIELD["coordinates"], hole]}
-    feature = {"type": "Feature", "properties": {"id": "a"}, "geometry": field}
-    given = {"type": "FeatureCollection", "features": [feature]}
+    given = collection([feature(field, id="a")])
     zones(given, {"rows": listed(folder)["rows"][:3]}, to=to, id="id", crs=CRS, statistics="mean,p90")
     page = page_of(to)
 

@@ -29,6 +29,7 @@ from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
 from support.dependency_groups import module_of_group
+from support.geojson import feature
 from support.images import write_image
 from support.local_server import LocalServer
 from support.tables import CRS, LEFT, SIDE, TOP, content_of, make_images, make_scenes, rows_of, serving_files
@@ -70,11 +71,26 @@ def _given(shapes: list[shapely.Geometry]) -> list[dict[str, Any]]:
     return [{"n": n, "wkb": shape.wkb} for n, shape in enumerate(shapes)]
 
 
+def _rows(features: Any, sources: Any, to: Path, **how: Any) -> list[dict[str, Any]]:
+    """Make a table in a folder, and return its lines."""
+    zones(features, sources, to=to / "t.parquet", **how)
+    return rows_of(to / "t.parquet")
+
+
+def _places(shapes: list[shapely.Geometry]) -> ZonePlaces:
+    features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=CRS))
+    return ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
+
+
+def _earth(folder: Path, image: np.ndarray[Any, Any], *, west: float = -180) -> str:
+    """Write an image of the whole Earth with pixels of a degree."""
+    file = folder / "earth.tif"
+    return write_image(file, image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None)
+
+
 def _exactextract(path: Path, shapes: list[shapely.Geometry], names: list[str]) -> list[dict[str, Any]]:
     exactextract = module_of_group("exactextract", "rank-anchors")
-    features = [
-        {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(shape)} for shape in shapes
-    ]
+    features = [feature(shapely.geometry.mapping(each)) for each in shapes]
     return [each["properties"] for each in exactextract.exact_extract(str(path), features, names)]
 
 
@@ -128,9 +144,9 @@ def test_statistics_are_exactextracts(folder: Path, tmp_path: Path, image: str) 
     """All of them, within 1e-12, for polygons with holes and parts, small ones, and over the edge."""
     shapes = _fields(150)
 
-    zones(_given(shapes), [str(folder / image)], to=tmp_path / "t.parquet", id="n", crs=CRS, statistics=_ALL)
+    lines = _rows(_given(shapes), [str(folder / image)], tmp_path, id="n", crs=CRS, statistics=_ALL)
 
-    rows = {row["id"]: row for row in rows_of(tmp_path / "t.parquet")}
+    rows = {row["id"]: row for row in lines}
     there = _exactextract(folder / image, shapes, [_name_there(name) for name in _ALL])
     assert set(rows) == set(range(150))
     n_compared = 0
@@ -177,10 +193,9 @@ def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) 
     shapes = [shape for shape in shapes if shape.is_valid]
     names = ("count", "mean", "stdev", "min", "max")
 
-    to = tmp_path / "t.parquet"
-    zones(_given(shapes), [str(path)], to=to, id="n", crs=crs, by="b1", statistics=names)
+    lines = _rows(_given(shapes), [str(path)], tmp_path, id="n", crs=crs, by="b1", statistics=names)
 
-    rows = {row["id"]: row for row in rows_of(to)}
+    rows = {row["id"]: row for row in lines}
     for n, answers in enumerate(_exactextract(path, shapes, list(names))):
         wanted = {key.removeprefix("band_1_"): value for key, value in answers.items()}
         if rows[n]["status"] != "ok":
@@ -196,9 +211,7 @@ def test_real_files_have_exactextracts_statistics(truth: Truth, tmp_path: Path) 
 def test_fractions_are_exactextracts_bit_for_bit(folder: Path) -> None:
     """Computed in the box of each polygon, as the table does."""
     shapes = _fields(120, seed=1)
-    projector = RasterioProjector()
-    features = given_features(_given(shapes), columns=FeatureColumns(id="n", crs=CRS))
-    places = ZonePlaces(check_zones(features), projector, coverage="fraction")
+    places = _places(shapes)
     header = _header(folder / "float.tif")
     found: dict[int, np.ndarray[Any, Any]] = {}
     for cells in places.on(header):
@@ -238,17 +251,10 @@ def test_centre_and_touched_are_rasterstats(folder: Path, tmp_path: Path, covera
         each for each in _fields(80, seed=2) if shapely.box(LEFT, TOP - 5120, LEFT + 5120, TOP).contains(each)
     ]
 
-    zones(
-        _given(shapes),
-        [str(folder / "0.tif")],
-        to=tmp_path / "t.parquet",
-        id="n",
-        crs=CRS,
-        coverage=coverage,
-        statistics="count,mean,min,max,stdev,sum",
-    )
+    how = {"id": "n", "crs": CRS, "coverage": coverage, "statistics": "count,mean,min,max,stdev,sum"}
+    lines = _rows(_given(shapes), [str(folder / "0.tif")], tmp_path, **how)
 
-    rows = {row["id"]: row for row in rows_of(tmp_path / "t.parquet")}
+    rows = {row["id"]: row for row in lines}
     there = rasterstats.zonal_stats(
         shapes,
         str(folder / "0.tif"),
@@ -298,8 +304,7 @@ def test_parts_share_few_tiles(server: LocalServer, tmp_path: Path, monkeypatch:
 
 def test_each_grid_and_polygon_is_computed_once(folder: Path) -> None:
     """A second image of the same grid finds what the first one has computed."""
-    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=CRS))
-    places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
+    places = _places(_fields(40))
     for n in range(3):
         assert sum(len(cells.zones) for cells in places.on(_header(folder / f"{n}.tif"))) > 20
     places.close()
@@ -311,8 +316,7 @@ def test_places_are_closed_while_a_thread_computes_more_of_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller of the thread was cancelled. Nothing stays on disk, and the thread ends."""
-    features = given_features(_given(_fields(40)), columns=FeatureColumns(id="n", crs=CRS))
-    places = ZonePlaces(check_zones(features), RasterioProjector(), coverage="fraction")
+    places = _places(_fields(40))
     computes = threading.Event()
     cells_of = places._cells
 
@@ -339,17 +343,11 @@ def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:
     red, nir, classes = (rasterio.open(tmp_path / f"{name}0.tif").read(1) for name in ("red", "nir", "scl"))
     box = shapely.box(LEFT + 1000, TOP - 2000, LEFT + 1500, TOP - 1700)
 
-    zones(
-        _given([box]),
-        listed,
-        to=tmp_path / "t.parquet",
-        crs=CRS,
-        by="ndvi,red",
-        statistics="mean,count",
-        mask={"band": "scl", "drop": [8, 9]},
+    mask = {"band": "scl", "drop": [8, 9]}
+    (row,) = _rows(
+        _given([box]), listed, tmp_path, crs=CRS, by="ndvi,red", statistics="mean,count", mask=mask
     )
 
-    (row,) = rows_of(tmp_path / "t.parquet")
     part = slice(170, 200), slice(100, 150)
     kept = np.isin(np.kron(classes, np.ones((2, 2)))[part], [4, 5])
     red_there, nir_there = (each[part] * 0.0001 - 0.1 for each in (red.astype(float), nir.astype(float)))
@@ -410,15 +408,9 @@ def test_edges_stay_straight_in_another_crs(folder: Path, tmp_path: Path) -> Non
     dense = shapely.segmentize(lonlat, 1e-4)
     moved = shapely.geometry.shape(transform_geom("EPSG:4326", CRS, shapely.geometry.mapping(dense)))
 
-    zones(
-        [{"wkt": lonlat.wkt}],
-        [str(folder / "0.tif")],
-        to=tmp_path / "t.parquet",
-        by="b1",
-        statistics="count,mean",
-    )
+    image = [str(folder / "0.tif")]
+    (row,) = _rows([{"wkt": lonlat.wkt}], image, tmp_path, by="b1", statistics="count,mean")
 
-    (row,) = rows_of(tmp_path / "t.parquet")
     (wanted,) = _exactextract(folder / "0.tif", [moved], ["count", "mean"])
     assert row["count"] == pytest.approx(wanted["count"], rel=1e-4)
     assert row["mean"] == pytest.approx(wanted["mean"], rel=1e-4)
@@ -434,9 +426,9 @@ def test_scenes_between_a_polygons_ends_and_180_degrees_are_found(tmp_path: Path
     ring = shapely.Polygon([(179.5, 1.2), (-179.5, 1.2), (-179.5, 1.8), (179.5, 1.8)])
     catalog = {"catalog": {"file": str(tmp_path / "c.parquet"), "assets": ["data"]}}
 
-    zones(_given([ring]), catalog, to=tmp_path / "t.parquet", statistics="count")
+    (row,) = _rows(_given([ring]), catalog, tmp_path, statistics="count")
 
-    assert [row["count"] for row in rows_of(tmp_path / "t.parquet")] == [pytest.approx(60 * 30)]
+    assert row["count"] == pytest.approx(60 * 30)
 
 
 _CUT = [shapely.box(178, 5, 180, 7), shapely.box(-180, 5, -178, 7)]
@@ -460,15 +452,12 @@ def test_each_part_of_a_polygon_crosses_180_degrees_by_itself(
     tmp_path: Path, shape: shapely.Geometry, n: float
 ) -> None:
     """Other parts stay where they are, also those that it lies over on the map, or that lie around 0."""
-    image = np.ones((180, 360), "uint8")
-    path = write_image(
-        tmp_path / "earth.tif", image, west=-180, north=90, size=1, crs="EPSG:4326", nodata=None
-    )
+    earth = _earth(tmp_path, np.ones((180, 360), "uint8"))
 
-    zones(_given([shape]), [str(path)], to=tmp_path / "t.parquet", statistics="count")
+    (row,) = _rows(_given([shape]), [earth], tmp_path, statistics="count")
     area = Area.of_geojson(shapely.geometry.mapping(shape), field="area")
 
-    assert [row["count"] for row in rows_of(tmp_path / "t.parquet")] == [pytest.approx(n)]
+    assert row["count"] == pytest.approx(n)
     assert area.shape.area == pytest.approx(n)
 
 
@@ -479,22 +468,13 @@ def test_a_polygon_across_180_degrees(tmp_path: Path, west: int, crs: str | None
     Longitudes in another CRS are longitudes, too.
     """
     image = np.arange(360 * 180, dtype="uint16").reshape(180, 360)
-    path = write_image(
-        tmp_path / "earth.tif", image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None
-    )
+    earth = _earth(tmp_path, image, west=west)
     whole = shapely.Polygon([(178, 0), (-178, 0), (-178, 3), (178, 3)])
     cut = shapely.MultiPolygon([shapely.box(178, 0, 180, 3), shapely.box(-180, 0, -178, 3)])
     beyond = [shapely.box(178, 0, 182, 3), shapely.box(-182, 0, -178, 3)]
 
-    zones(
-        _given([whole, cut, *beyond]),
-        [str(path)],
-        to=tmp_path / "t.parquet",
-        crs=crs,
-        statistics="count,min,max",
-    )
+    rows = _rows(_given([whole, cut, *beyond]), [earth], tmp_path, crs=crs, statistics="count,min,max")
 
-    rows = rows_of(tmp_path / "t.parquet")
     both = np.roll(image, west - 178, axis=1)[87:90, :4]
     assert [(row["count"], row["min"], row["max"]) for row in rows] == [(12, both.min(), both.max())] * 4
     assert {row["valid"] for row in rows} == {1}
@@ -504,9 +484,7 @@ def test_a_polygon_across_180_degrees(tmp_path: Path, west: int, crs: str | None
 def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: int) -> None:
     """Its edges go on at the other end of the image. Beside the hole of the last one lies the Pole."""
     image = np.repeat(np.arange(180, dtype="uint8"), 360).reshape(180, 360)
-    path = write_image(
-        tmp_path / "earth.tif", image, west=west, north=90, size=1, crs="EPSG:4326", nodata=None
-    )
+    earth = _earth(tmp_path, image, west=west)
     degree, north_10 = 111_319.490793, 1_111_475.102852  # of Mercator: x, and y of 10 degrees north
     mercator = [shapely.box(20 * degree, 0, 40 * degree, north_10), shapely.box(0, 0, 359 * degree, north_10)]
     at_80, at_85 = (shapely.Point(0, 0).buffer(metres, quad_segs=180) for metres in (1_085_943, 541_765))
@@ -516,9 +494,10 @@ def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: 
         ("+proj=merc +lon_0=-180 +datum=WGS84", [shapely.affinity.translate(mercator[1], -180 * degree)]),
         ("EPSG:3413", [at_80, at_80 - at_85, at_80 & shapely.box(-1e9, -1e9, 0, 1e9)]),
     ):
-        table = tmp_path / f"{len(shapes)}{crs[:5].strip('+')}.parquet"
-        zones(_given(shapes), [str(path)], to=table, crs=crs, statistics="count,mean")
-        found = [(row["count"], row["mean"], row["valid"]) for row in rows_of(table)]
+        folder = tmp_path / f"{len(shapes)}{crs[:5].strip('+')}"
+        folder.mkdir()
+        rows = _rows(_given(shapes), [earth], folder, crs=crs, statistics="count,mean")
+        found = [(row["count"], row["mean"], row["valid"]) for row in rows]
 
         by_crs = {
             "EPSG:3832": [(200, 84.5, 1)],
@@ -530,22 +509,13 @@ def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: 
 def test_a_polygon_over_an_end_of_a_map_that_is_no_straight_line_is_outside(tmp_path: Path) -> None:
     """Its edges go from one end to the other. One that touches none of the ends has its own pixels."""
     image = np.ones((400, 800), "uint8")
-    path = write_image(
-        tmp_path / "earth.tif",
-        image,
-        west=-20e6,
-        north=10e6,
-        size=5e4,
-        crs="+proj=sinu +R=6371007",
-        nodata=None,
-    )
+    place: dict[str, Any] = {"west": -20e6, "north": 10e6, "size": 5e4}
+    path = write_image(tmp_path / "earth.tif", image, **place, crs="+proj=sinu +R=6371007", nodata=None)
     beside, across = (shapely.box(x, 55e5, x + 3e5, 59e5) for x in (6e5, 1e5))
 
-    zones(
-        _given([beside, across]), [str(path)], to=tmp_path / "t.parquet", crs="EPSG:32601", statistics="count"
-    )
+    rows = _rows(_given([beside, across]), [path], tmp_path, crs="EPSG:32601", statistics="count")
 
-    found = [(row["count"], row["status"]) for row in rows_of(tmp_path / "t.parquet")]
+    found = [(row["count"], row["status"]) for row in rows]
     assert found == [(pytest.approx(48, rel=5e-3), "ok"), (None, "outside")]
 
 
@@ -557,15 +527,8 @@ def test_a_turned_grid(tmp_path: Path) -> None:
     path = write_image(tmp_path / "turned.tif", np.full((50, 50), 7, "uint8"), crs=CRS, transform=turned)
     corners = [turned @ at for at in ((10, 10), (20, 10), (20, 15.5), (10, 15.5))]
 
-    zones(
-        [{"wkt": shapely.Polygon(corners).wkt}],
-        [str(path)],
-        to=tmp_path / "t.parquet",
-        crs=CRS,
-        statistics="count,mean",
-    )
+    (row,) = _rows(_given([shapely.Polygon(corners)]), [path], tmp_path, crs=CRS, statistics="count,mean")
 
-    (row,) = rows_of(tmp_path / "t.parquet")
     assert (row["count"], row["mean"]) == (pytest.approx(55, rel=1e-5), pytest.approx(7, rel=1e-12))
 
 
@@ -573,16 +536,10 @@ def test_frac_is_the_share_of_a_class(folder: Path, tmp_path: Path) -> None:
     """Of what counts; a class that is not there has 0."""
     shapes = _fields(20, seed=4)
 
-    zones(
-        _given(shapes),
-        [str(folder / "classes.tif")],
-        to=tmp_path / "t.parquet",
-        id="n",
-        crs=CRS,
-        statistics="frac_4,frac_77",
-    )
+    image = [str(folder / "classes.tif")]
+    lines = _rows(_given(shapes), image, tmp_path, id="n", crs=CRS, statistics="frac_4,frac_77")
 
-    rows = [row for row in rows_of(tmp_path / "t.parquet") if row["status"] == "ok"]
+    rows = [row for row in lines if row["status"] == "ok"]
     there = _exactextract(folder / "classes.tif", shapes, ["unique", "frac"])
     for row in rows:
         wanted = dict(zip(there[row["id"]]["unique"], there[row["id"]]["frac"], strict=True))
@@ -675,11 +632,6 @@ def test_points_are_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_a_table_without_statistics_is_refused(tmp_path: Path) -> None:
     """Every image would be read for nothing."""
+    square = _given([shapely.box(LEFT, TOP - 9, LEFT + 9, TOP)])
     with pytest.raises(RequestError, match=r"^statistics: it is empty; write names, such as mean,p90"):
-        zones(
-            _given([shapely.box(LEFT, TOP - 9, LEFT + 9, TOP)]),
-            ["a.tif"],
-            to=tmp_path / "t.parquet",
-            crs=CRS,
-            statistics=[],
-        )
+        _rows(square, ["a.tif"], tmp_path, crs=CRS, statistics=[])

@@ -19,6 +19,7 @@ from pixel_gather.core.area import (
     unwrapped_shape,
 )
 from pixel_gather.core.errors import RequestError
+from support.geojson import collection, feature
 
 _LATITUDES = st.floats(-90, 90, allow_nan=False)
 _LONGITUDES = st.floats(-180, 180, allow_nan=False)
@@ -352,12 +353,9 @@ def test_a_footprint_on_both_edges_of_the_map_crosses(crossing: shapely.Geometry
 
 def test_geojson_of_several_features_is_one_area() -> None:
     """A feature collection is the union of its features."""
-    features = [
-        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [x, 0]}, "properties": {}}
-        for x in (0, 10)
-    ]
+    points = [feature({"type": "Point", "coordinates": [x, 0]}) for x in (0, 10)]
 
-    area = Area.of_geojson({"type": "FeatureCollection", "features": features}, field="geojson")
+    area = Area.of_geojson(collection(points), field="geojson")
 
     assert area.box == (0, 0, 10, 0)
     assert not area.meets(shapely.box(4, -1, 6, 1))

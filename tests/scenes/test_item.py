@@ -117,14 +117,12 @@ def test_cloud_is_a_whole_percentage_from_0_to_100(cloud: object, percent: int) 
 
 
 @pytest.mark.parametrize("ends", [("2024-06-03", "2024-06-02"), ("2020-01-01", None), (None, "2020-01-01")])
-def test_a_period_that_is_turned_or_lacks_an_end_is_not_used(
-    ends: tuple[str | None, ...],
-) -> None:
+def test_a_period_that_is_turned_or_lacks_an_end_is_not_used(ends: tuple[str | None, ...]) -> None:
     """The item's moment counts then."""
     moment = scene_key(item(), name="item")
     start, end = (each and f"{each}T00:00:00Z" for each in ends)
     period = item(start_datetime="2024-06-02T00:00:00Z", end_datetime="2024-06-02T00:00:00Z")
-    given = {"start_datetime": start, "end_datetime": end}
+    given: dict[str, Any] = {"start_datetime": start, "end_datetime": end}
 
     found = scene_key(item(**{name: time for name, time in given.items() if time}), name="item")
     assert (found.start_us, found.stop_us) == (moment.start_us, moment.stop_us)

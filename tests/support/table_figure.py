@@ -15,6 +15,7 @@ import numpy as np
 from pixel_gather import write_table_page, zones
 from rank.rasters import landscape, make_cog
 from support.browser import LOADED, opened_browser
+from support.geojson import collection, feature, polygon
 
 _FIGURE: Final = Path(__file__).parents[2] / "docs" / "figures" / "table.png"
 _CRS: Final = "EPSG:32633"
@@ -58,14 +59,8 @@ def _fields() -> dict[str, Any]:
         x, y = _LEFT + 150 + 820 * (n % 6), _TOP - 1000 - 1200 * (n // 6)
         wide, high = int(rng.integers(400, 700)), int(rng.integers(500, 900))
         corners = [(x, y), (x + wide, y + 60), (x + wide - 80, y + high), (x + 30, y + high - 50), (x, y)]
-        fields.append(
-            {
-                "type": "Feature",
-                "properties": {"name": f"field {n + 1}"},
-                "geometry": {"type": "Polygon", "coordinates": [corners]},
-            }
-        )
-    return {"type": "FeatureCollection", "features": fields}
+        fields.append(feature(polygon(*corners), name=f"field {n + 1}"))
+    return collection(fields)
 
 
 if __name__ == "__main__":

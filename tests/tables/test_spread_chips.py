@@ -9,12 +9,14 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
+from shapely.geometry import mapping
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.plan.chip_table import Chips
 from pixel_gather.core.request.windows_request import WindowsRequest
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.read_chip_table import read_chip_table
+from support.geojson import collection, feature
 
 CRS = "EPSG:32632"
 AREAS: dict[str, tuple[Any, str]] = {
@@ -27,15 +29,8 @@ AREAS: dict[str, tuple[Any, str]] = {
 def areas(**polygons: Any) -> bytes:
     """Return polygons as GeoJSON, with an id and a crop. It is x, if polygons are given."""
     of = {name: (polygon, "x") for name, polygon in polygons.items()} or AREAS
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"id": name, "crop": crop},
-            "geometry": shapely.geometry.mapping(polygon),
-        }
-        for name, (polygon, crop) in of.items()
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
+    features = [feature(mapping(each), id=name, crop=crop) for name, (each, crop) in of.items()]
+    return json.dumps(collection(features)).encode()
 
 
 def spread(content: bytes | None = None, name: str = "areas.geojson", **windows: Any) -> Chips:

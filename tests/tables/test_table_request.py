@@ -13,6 +13,7 @@ from pixel_gather.core.request.sources import Sources
 from pixel_gather.tables.read_features import FeatureColumns, given_features
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather.tables.zone_cells import check_zones
+from support.geojson import collection, feature
 
 
 def area_of(features: Any, *, crs: str | None = None) -> Any:
@@ -27,9 +28,7 @@ def area_of(features: Any, *, crs: str | None = None) -> Any:
 
 def geojson(*shapes: shapely.Geometry) -> dict[str, Any]:
     """Return shapes as GeoJSON."""
-    geometries = [json.loads(shapely.to_geojson(each)) for each in shapes]
-    features = [{"type": "Feature", "properties": {}, "geometry": each} for each in geometries]
-    return {"type": "FeatureCollection", "features": features}
+    return collection(feature(json.loads(shapely.to_geojson(each))) for each in shapes)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pixel_gather.core.schedule import Schedule
 from pixel_gather.io.aws.gather_document import status_document, summary_key
 from pixel_gather_cli.deployment.status_text import status_text
 from scenes.scenes import item
+from support.geojson import collection
 from support.lambda_functions import ENVIRONMENT, Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {
@@ -89,8 +90,7 @@ def put_items(s3: Any, n: int) -> None:
         item(f"s{at}", time=f"2026-06-{at + 1:02}T10:00:00Z", assets={"B2": {"href": f"s3://sources/{key}"}})
         for at, key in enumerate(keys)
     ]
-    body = json.dumps({"type": "FeatureCollection", "features": items})
-    s3.put_object(Bucket="sources", Key="items.json", Body=body)
+    s3.put_object(Bucket="sources", Key="items.json", Body=json.dumps(collection(items)))
 
 
 def datetime_of(request: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import rasterio
 from aws_lambda_powertools import Logger
 
 from rank.rasters import landscape, make_cog
+from support.geojson import collection, feature, polygon
 from support.table_machine import opened_machine
 from support.table_service import N, Service
 
@@ -37,18 +38,10 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
         client.put_object(Bucket="sources", Key="plots.csv", Body=f"plot,x,y\n{rows}far,0,0\n".encode())
         side = (east - west) / 7
         fields = [
-            {
-                "type": "Feature",
-                "properties": {"field": f"f{n}"},
-                "geometry": {
-                    "type": "Polygon",
-                    "coordinates": [[[x, y], [x + side, y], [x + side / 2, y + side], [x, y]]],
-                },
-            }
+            feature(polygon((x, y), (x + side, y), (x + side / 2, y + side), (x, y)), field=f"f{n}")
             for n, (x, y) in enumerate(zip(xs[:8], ys[:8], strict=True))
         ]
-        content = json.dumps({"type": "FeatureCollection", "features": fields})
-        client.put_object(Bucket="sources", Key="fields.geojson", Body=content.encode())
+        client.put_object(Bucket="sources", Key="fields.geojson", Body=json.dumps(collection(fields)))
         app = module.app_of(service, Logger(service="test"))
         yield Service(app, machine, s3_url, module.deployment, crs)
 

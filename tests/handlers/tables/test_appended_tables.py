@@ -20,6 +20,7 @@ from pixel_gather.features.versions.compact_table import CompactedTable, compact
 from pixel_gather.tables.feature_rounds import TaskImage, lost_images
 from pixel_gather.tables.map_tasks import last_attempt
 from support.api_bridge import is_a, told
+from support.geojson import collection, feature
 from support.lambda_functions import EXECUTION, STATE_MACHINE, keys_of, remove_objects
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service
 
@@ -286,8 +287,7 @@ def test_a_tick_whose_search_finds_nothing_is_no_failure(service: Service, *, is
     """A table that is there stays as it is. If none is, only a schedule waits for what comes later."""
     if is_there:
         service.made(appending(service, 0))
-    empty = {"type": "FeatureCollection", "features": list[Any]()}
-    service.machine.s3.put_object(Bucket="sources", Key="none.json", Body=json.dumps(empty).encode())
+    service.machine.s3.put_object(Bucket="sources", Key="none.json", Body=json.dumps(collection(())))
     body = appending(service) | {
         "sources": {"stac": {"items": "s3://sources/none.json", "assets": ["B2"]}},
         "append_to": "points-grows",
@@ -341,9 +341,8 @@ def test_an_append_of_other_things_is_refused(service: Service, changes: dict[st
 
 def test_a_table_that_grows_is_not_begun_with_an_id_twice(service: Service) -> None:
     """The second append could not tell whose lines are whose."""
-    point = {"type": "Point", "coordinates": [500_100, 5_199_900]}
-    feature = {"type": "Feature", "geometry": point, "properties": {"plot": 1}}
-    twice = {"points": {"type": "FeatureCollection", "features": [feature, feature]}}
+    point = feature({"type": "Point", "coordinates": [500_100, 5_199_900]}, plot=1)
+    twice = {"points": collection([point, point])}
 
     code, problem = service.do("POST", "/tables", appending(service, 0) | twice)
 

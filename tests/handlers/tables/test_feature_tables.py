@@ -21,6 +21,7 @@ from pixel_gather.io.store.object_store import Objects
 from pixel_gather.tables import map_tasks
 from scenes import scenes
 from support.api_bridge import is_a
+from support.geojson import collection, feature
 from support.lambda_functions import Context, keys_of, remove_objects
 from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service
@@ -403,15 +404,13 @@ def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> 
 def test_a_scene_that_a_search_finds_between_the_features_is_not_read(service: Service) -> None:
     """It lies in the box of all of them, and on none."""
     places = [{"type": "Point", "coordinates": [lon, 46.0]} for lon in (11.0, 13.0)]
-    features = [{"type": "Feature", "properties": {}, "geometry": each} for each in places]
     items = [
         scenes.item(f"at-{lon}", box=(lon - 0.1, 45.9, lon + 0.1, 46.1), assets={"red": {"href": href}})
         for lon, href in zip((11.0, 12.0), HREFS, strict=False)
     ]
-    content = json.dumps({"type": "FeatureCollection", "features": items})
-    service.machine.s3.put_object(Bucket="sources", Key="between.json", Body=content.encode())
+    service.machine.s3.put_object(Bucket="sources", Key="between.json", Body=json.dumps(collection(items)))
     stac = {"items": "s3://sources/between.json", "assets": ["red"]}
-    points = {"type": "FeatureCollection", "features": features}
+    points = collection(map(feature, places))
 
     document = service.made({"points": points, "sources": {"stac": stac}, "by": "red"})
 
@@ -424,7 +423,7 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     """A few features are part of the request."""
     content = service.machine.s3.get_object(Bucket="sources", Key="fields.geojson")["Body"].read()
     given = json.loads(content)
-    given["features"].append({"type": "Feature", "properties": {"field": "none"}, "geometry": None})
+    given["features"].append(feature(None, field="none"))
 
     document = service.made(of_zones(service, zones=given))
 
