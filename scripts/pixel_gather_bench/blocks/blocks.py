@@ -110,34 +110,25 @@ def bench_blocks(
 @contextmanager
 def _pixels(request: BlocksRequest, folder: Path) -> Iterator[dict[str, BlockPixels]]:
     """Make each codec's pixels, and delete them at the end."""
-    files = [folder / name for name in ("pixels.npy", "floats.npy")]
+    file, of_floats = folder / "pixels.npy", folder / "floats.npy"
+    cube, total_mb = request.cube, request.total_mb
     try:
-        pixels = _first_pixels(request, files[0])
+        if cube is None:
+            pixels = make_field(file, dtype=request.dtype, total_mb=total_mb)
+        else:
+            measurement, stores = request.measurement, request.stores
+            pixels = copy_cube(file, cube, name=measurement, settings=stores, total_mb=total_mb)
         floats = pixels
         if "zfp" in request.sweep.codecs and pixels.dtype not in ("float32", "float64"):
-            floats = _floats(request, pixels, files[1])
+            floats = (
+                make_field(of_floats, dtype="float32", total_mb=total_mb)
+                if cube is None
+                else as_floats(pixels, of_floats)
+            )
         yield {codec: floats if codec == "zfp" else pixels for codec in request.sweep.codecs}
     finally:
-        for file in files:
-            file.unlink(missing_ok=True)
-
-
-def _first_pixels(request: BlocksRequest, file: Path) -> BlockPixels:
-    if request.cube is None:
-        return make_field(file, dtype=request.dtype, total_mb=request.total_mb)
-    return copy_cube(
-        file,
-        request.cube,
-        name=request.measurement,
-        settings=request.stores,
-        total_mb=request.total_mb,
-    )
-
-
-def _floats(request: BlocksRequest, pixels: BlockPixels, file: Path) -> BlockPixels:
-    if request.cube is None:
-        return make_field(file, dtype="float32", total_mb=request.total_mb)
-    return as_floats(pixels, file)
+        for each in (file, of_floats):
+            each.unlink(missing_ok=True)
 
 
 def put_records(folder: Path, report: BlocksReport) -> None:

@@ -207,7 +207,7 @@ def list_settings(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list
 
 def left_out(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[str]:
     """Return a sentence for each thing that was asked for and that the pixels are too few for."""
-    sentences: dict[str, None] = {}
+    sentences = []
     for codec in sweep.codecs:
         shape, dtype = pixels[codec]
         default = _default_setting(codec, shape, dtype, sweep.zfp_tolerance)
@@ -215,16 +215,16 @@ def left_out(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[str]
         too_many = [n for n in sweep.workers if n > default.n_shards]
         if "sizes" in sweep.sweeps and too_large:
             sizes = ", ".join(f"{size:g}" for size in too_large)
-            sentences[
+            sentences.append(
                 f"blocks of {sizes} MB are left out: the pixels fill none; give a larger --total-mb"
-            ] = None
+            )
         if "workers" in sweep.sweeps and too_many:
             numbers = ", ".join(map(str, too_many))
-            sentences[
+            sentences.append(
                 f"worker processes {numbers} are left out: a process needs a shard, and the pixels fill "
                 f"{default.n_shards}; give a larger --total-mb"
-            ] = None
-    return list(sentences)
+            )
+    return list(dict.fromkeys(sentences))
 
 
 def curve(settings: Sequence[BlockSetting], sweep: str, codec: str) -> list[BlockSetting]:
@@ -251,7 +251,7 @@ def _settings_away_from(default: BlockSetting, sweep: Sweep, shape: Shape) -> li
         for size_mb in sweep.sizes_mb:
             if _fills(default, size_mb, shape):
                 layout = cut_blocks(round(size_mb * MB), shape, itemsize=default.itemsize)
-                found.append(_cut_into_shards(default, layout, shape, is_default_block=False))
+                found.append(_cut_into_shards(replace(default, is_default_block=False), layout, shape))
     if "in-flight" in sweep.sweeps:
         found += [replace(default, writes_in_flight=n, reads_in_flight=n) for n in sweep.in_flight]
     if "workers" in sweep.sweeps:
@@ -278,23 +278,13 @@ def _default_setting(codec: str, shape: Shape, dtype: str, zfp_tolerance: float)
         n_workers=N_WORKERS,
         is_default_block=True,
     )
-    return _cut_into_shards(
-        whole, default_layout(shape, itemsize=whole.itemsize), shape, is_default_block=True
-    )
+    return _cut_into_shards(whole, default_layout(shape, itemsize=whole.itemsize), shape)
 
 
-def _cut_into_shards(
-    setting: BlockSetting, layout: Layout, shape: Shape, *, is_default_block: bool
-) -> BlockSetting:
+def _cut_into_shards(setting: BlockSetting, layout: Layout, shape: Shape) -> BlockSetting:
     depth = layout.shard[0]
     n_rows = max(shape[0] // depth * depth, min(depth, shape[0]))
-    return replace(
-        setting,
-        shape=(n_rows, *shape[1:]),
-        chunk=layout.chunk,
-        shard=layout.shard,
-        is_default_block=is_default_block,
-    )
+    return replace(setting, shape=(n_rows, *shape[1:]), chunk=layout.chunk, shard=layout.shard)
 
 
 def _is_default_in_flight(setting: BlockSetting) -> bool:

@@ -21,8 +21,13 @@ from pixel_gather_bench.blocks.sweep import (
 )
 from pixel_gather_bench.experiment import aligned, digits, take_median
 
-WAYS: Final = ("write_mb_per_s", "whole_mb_per_s", "slices_per_s", "series_per_s")
-"""The speeds that a compromise is made of. They have equal weight."""
+WAYS: Final = {
+    "write_mb_per_s": "writing",
+    "whole_mb_per_s": "reading all",
+    "slices_per_s": "slices",
+    "series_per_s": "series",
+}
+"""The speeds that a compromise is made of, with their names in sentences. They have equal weight."""
 
 type Medians = dict[BlockSetting, BlockResult]
 
@@ -97,12 +102,6 @@ _COLUMNS: Final = (
     "largest error",
 )
 _NUMBERS: Final = (*WAYS, "write_cpu_s_per_gb", "whole_cpu_s_per_gb", "ratio")
-_WAYS: Final = {
-    "write_mb_per_s": "writing",
-    "whole_mb_per_s": "reading all",
-    "slices_per_s": "slices",
-    "series_per_s": "series",
-}
 
 
 def as_text(
@@ -173,9 +172,9 @@ def _row(setting: BlockSetting, result: BlockResult) -> tuple[str, ...]:
 
 
 def _sentence(verdict: Verdict) -> str:
-    parts = ", ".join(f"{_WAYS[way]} {share:.0%}" for way, share in verdict.shares.items())
+    parts = ", ".join(f"{WAYS[way]} {share:.0%}" for way, share in verdict.shares.items())
     worst = ", ".join(
-        f"{_WAYS[way]} {share:.0%} at {block_mb:.2g} MB"
+        f"{WAYS[way]} {share:.0%} at {block_mb:.2g} MB"
         for way, (block_mb, share) in verdict.worst_elsewhere.items()
     )
     best = (

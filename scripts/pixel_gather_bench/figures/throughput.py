@@ -34,8 +34,8 @@ _LABEL_HEIGHT: Final = 0.058
 """Distance between the middles of two labels, as a share of the axes' height."""
 
 
-class _Level(Struct, frozen=True, kw_only=True):
-    """A label at the right edge, at the height of a typical throughput."""
+class _Level(Struct, frozen=True):
+    """A run's name at the right edge, at the height of its typical throughput."""
 
     name: str
     per_s: float
@@ -57,9 +57,9 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
     levels = []
     for run, colour, line in zip(chosen, theme.series, LINES, strict=False):
         _draw_curve(ax, run, most=_MOST_POINTS, colour=colour, line=line)
-        levels.append(_level(run.name, run.typical_per_s, colour, line))
+        levels.append(_Level(run.name, run.typical_per_s, colour, line))
     for of_2018 in published_runs.PUBLISHED if with_published else ():
-        levels.append(_level(of_2018.name, of_2018.sources_per_s, theme.published, (0, (5, 4))))
+        levels.append(_Level(of_2018.name, of_2018.sources_per_s, theme.published, (0, (5, 4))))
         ax.axhline(of_2018.sources_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
     curves = [float(np.percentile(run.timings.throughput_per_s, _TOP_PERCENTILE)) for run in shown]
     ax.set_xlim(0, 1.01 * max(len(run.timings) for run in shown))
@@ -84,10 +84,6 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
             f"not change it. The scale leaves out peaks of the first sources to finish.{dashed}"
         ),
     )
-
-
-def _level(name: str, per_s: float, colour: str, line: Line) -> _Level:
-    return _Level(name=f"{name}: {plain_number(per_s)}/s", per_s=per_s, colour=colour, line=line)
 
 
 def _draw_curve(ax: Axes, run: Run, *, most: int, colour: str, line: Line | None = None) -> None:
@@ -115,7 +111,7 @@ def _name_levels(ax: Axes, levels: Sequence[_Level]) -> None:
             "shrinkA": 1,
         }
         ax.annotate(
-            level.name,
+            f"{level.name}: {plain_number(level.per_s)}/s",
             place,
             xycoords=across,
             xytext=(1.03, height),

@@ -102,12 +102,13 @@ def _missing_ways(
     request: IngestRequest, objects: Sequence[IngestObject], *, free_nbytes: int
 ) -> dict[str, str]:
     """Return the wanted ways that cannot be measured here, each with the reason."""
-    reasons = {
-        way.name: not_here(way, objects, free_nbytes=free_nbytes, stores_pays=request.stores.requester_pays)
+    pays = request.stores.requester_pays
+    return {
+        way.name: reason
         for way in WAYS
         if way.name in request.ways
+        and (reason := not_here(way, objects, free_nbytes=free_nbytes, stores_pays=pays)) is not None
     }
-    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 async def _find_objects(request: IngestRequest, mounted_nbytes: int | None) -> tuple[IngestObject, ...]:

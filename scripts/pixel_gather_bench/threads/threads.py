@@ -1,7 +1,7 @@
 """``pixel-gather bench threads``: a suite of this project's reader for each back end that a list is on."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -150,11 +150,7 @@ def _measure_back_end(
         on_step=lambda step: on_step(kind, step),
         run_one=lambda job: run_one(shorten_job(job)),
     )
-    return _curve(kind, hrefs, read_records(folder))
-
-
-def _curve(kind: BackEnd, hrefs: Sequence[str], records: Sequence[Record]) -> BackEndCurve:
-    curve = make_curve(kind, split_href(hrefs[0])[0], records)
+    curve = make_curve(kind, split_href(hrefs[0])[0], read_records(folder))
     if not curve.fixed:
         raise GatherError(f"no run on {kind} came to its end: try fewer sources with --first")
     return curve
