@@ -128,7 +128,12 @@ class Planner(Struct, frozen=True):
         written = await look_for_report(self.deployment.cube(gather).store)
         is_missing = is_new and draws and not written.has_page
         if is_missing and await is_planned(context.of_plan(found.claim).control):
-            return _verdict_to_finish(f"{gather}/{found.claim}", request)
+            return {
+                "verdict": "planned",
+                "gather": f"{gather}/{found.claim}",
+                "failed_shards": _tolerated_percentage(request),
+                "n_missing": 0,
+            }
         n_appended = None if is_new else 0
         result = describe_result(
             report, gather, self.deployment, written, has_report=draws, n_appended=n_appended
@@ -232,16 +237,6 @@ class Planner(Struct, frozen=True):
             "n_shards": n_shards,
             "n_missing": n_missing,
         } | ({"items": json.loads(content)} if is_inline else {})
-
-
-def _verdict_to_finish(gather: str, request: GatherRequest) -> dict[str, Any]:
-    """Return the verdict on a complete cube without a report. The finish writes the report."""
-    return {
-        "verdict": "planned",
-        "gather": gather,
-        "failed_shards": _tolerated_percentage(request),
-        "n_missing": 0,
-    }
 
 
 def _tolerated_percentage(request: GatherRequest) -> float:

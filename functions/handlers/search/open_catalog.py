@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from handlers.api.answer_size import MOST_ANSWER_NBYTES, answer_nbytes
 from handlers.api.problems import NoCatalogError
-from handlers.deployment.settings import Settings
+from handlers.deployment.settings import Settings, SourceBucket
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
@@ -146,12 +146,13 @@ class OpenCatalog:
     def _settings_of(self, place: str) -> StoreSettings:
         """Return how a bucket is reached."""
         bucket = place.removeprefix("s3://").partition("/")[0]
-        source = next((each for each in self._settings.source_buckets if each.name == bucket), None)
+        named = (each for each in self._settings.source_buckets if each.name == bucket)
+        source = next(named, SourceBucket(name=bucket))
         return StoreSettings(
             endpoint=self._settings.endpoint,
-            region=None if source is None else source.region,
-            requester_pays=source is not None and source.requester_pays,
-            unsigned=source is not None and source.unsigned,
+            region=source.region,
+            requester_pays=source.requester_pays,
+            unsigned=source.unsigned,
             stays_on_host=True,
             write_timeout_s=_LONGEST_GET_S,
         )
