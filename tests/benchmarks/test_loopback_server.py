@@ -15,6 +15,7 @@ import pytest
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from benchmarks.paced_link import PacedLink
 from benchmarks.range_answers import Request, StoredFile, answer
+from benchmarks.throttle import Throttle
 
 CONTENT = bytes(range(256)) * 1024
 SIZE = len(CONTENT)
@@ -165,16 +166,23 @@ def test_server_serves_a_replaced_file_under_a_new_etag(tmp_path: Path) -> None:
 
 
 def test_server_refuses_what_comes_too_fast(server: LoopbackServer) -> None:
-    """A tenth of a second's worth is let through at once, the rest is answered 503 and logged so."""
-    server.behave(Behaviour(max_rate=20))
+    """What is let through at once, the rest is answered 503 and logged so."""
+    server.behave(Behaviour(max_rate=0.001))
 
     with connect(server) as client:
-        statuses = [get(client)[0].status for _ in range(4)]
-        time.sleep(0.06)
-        statuses.append(get(client)[0].status)
+        statuses = [get(client)[0].status for _ in range(3)]
 
-    assert statuses == [200, 200, 503, 503, 200]
+    assert statuses == [200, 503, 503]
     assert [request.status for request in server.log().requests] == statuses
+
+
+def test_a_throttle_grants_a_tenth_of_a_second_at_once() -> None:
+    """Later one more for each share of a second, but never more than that at once."""
+    throttle = Throttle(20)
+
+    assert [throttle.grants(100.0) for _ in range(3)] == [True, True, False]
+    assert [throttle.grants(at_s) for at_s in (100.04, 100.06, 100.07)] == [False, True, False]
+    assert [throttle.grants(200.0) for _ in range(3)] == [True, True, False]
 
 
 def test_fault_strikes_its_path_so_many_times(server: LoopbackServer) -> None:
