@@ -59,7 +59,7 @@ def test_token_service_is_asked_again_a_minute_after_a_failure(stopped: SimpleNa
         asked.append(None)
         raise SigningError("busy")
 
-    tokens = _FreshTokens(fail)
+    tokens = _FreshTokens(lambda: fail)
     for waits_s in (0, 30, 31):
         stopped.wall_s += waits_s
         with pytest.raises(SigningError):
