@@ -178,9 +178,9 @@ def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: A
     elif format_ == "hrefs":
         yield from (f"{href}\n" for href in _hrefs(found, assets, address))
     elif format_ == "csv" and assets:
-        yield from _as_csv(_source_rows(found, assets, address))
+        yield _as_csv(list(_source_rows(found, assets, address)))
     elif format_ == "csv":
-        yield from _as_csv(_scene_rows(found.items))
+        yield _as_csv(list(_scene_rows(found.items)))
     else:
         yield from _as_table(list(_scene_rows(found.items)))
 
@@ -231,17 +231,13 @@ def _scene_rows(items: Iterable[Item]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _as_csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for row in rows:
-        if writer is None:
-            writer = csv.DictWriter(text, row.keys(), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(row)
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
+    if rows:
+        writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
 
 
 def _as_table(rows: list[dict[str, Any]]) -> Iterator[str]:
