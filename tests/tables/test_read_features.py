@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -428,3 +430,34 @@ def test_missing_values_of_a_data_frame_are_null() -> None:
     assert columns is not None
     found = {name: columns.column(name).to_pylist() for name in ("n", "text", "is_wet")}
     assert found == {"n": [7, None], "text": ["a", None], "is_wet": [True, None]}
+
+
+def test_values_of_numpy_and_databases_are_plain() -> None:
+    """Rows may hold scalars of numpy, and what databases return. None of them becomes text in quotes."""
+    key = UUID(int=7)
+    values = {
+        "number": (np.int64(3), np.int32(4)),
+        "share": (np.float64(0.5), np.float32(0.25)),
+        "is_wet": (np.bool_(1), np.bool_(0)),
+        "price": (Decimal("1.50"), None),
+        "key": (key, None),
+        "day": (np.datetime64("2024-06-01"), np.datetime64("NaT", "D")),
+    }
+    rows = [
+        {"lon": Decimal("11.5"), "lat": np.float32(46.5)} | {name: pair[at] for name, pair in values.items()}
+        for at in (0, 1)
+    ]
+    features = given_features(rows, columns=FeatureColumns(id="number", time="day"))
+
+    assert features.columns is not None
+    assert {name: features.columns.column(name).to_pylist() for name in values} == {
+        "number": [3, 4],
+        "share": [0.5, 0.25],
+        "is_wet": [True, False],
+        "price": ["1.50", None],
+        "key": [str(key), None],
+        "day": ["2024-06-01", None],
+    }
+    assert (features.ids.tolist(), features.xs.tolist()) == ([3, 4], [11.5, 11.5])
+    assert features.times_us is not None
+    assert features.times_us.tolist() == [1_717_200_000_000_000, NO_TIME]

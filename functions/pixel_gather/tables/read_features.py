@@ -505,7 +505,7 @@ def _table_of(columns: Mapping[str, Sequence[Any]]) -> "Table":
 def _array_of(values: Sequence[Any]) -> Any:
     from arro3.core import Array, DataType  # noqa: PLC0415 # as above
 
-    plain = [None if _is_missing(value) else value for value in values]
+    plain = [None if _is_missing(value) else _plain_value(value) for value in values]
     kinds = {type(value) for value in plain if value is not None}
     if kinds == {bool}:
         return Array(plain, DataType.bool())
@@ -530,7 +530,15 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
+def _plain_value(value: Any) -> Any:
+    """Return a scalar of numpy as Python's. A time of numpy becomes text, which has its unit."""
+    if isinstance(value, np.datetime64):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _text(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
-    return json.dumps(value, default=str)
+    is_json = isinstance(value, bool | int | float | list | tuple | dict)
+    return json.dumps(value, default=str) if is_json else str(value)
