@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from urllib.request import urlopen
 
 import pytest
@@ -14,6 +13,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
 from support.cloud_store import Cloud, CloudStore, serving, variables
+from support.local_server import in_thread
 from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -81,11 +81,10 @@ def test_cube_grows_there_and_equals_that_of_local_files(there: There, tmp_path:
     xr.testing.assert_equal(bare(opened), bare(local.open()))
     assert opened.href.values.tolist() == hrefs
     assert [each.number for each in versions(cube)] == [1, 2]
-    with serving_cube(cube) as server:
-        Thread(target=server.serve_forever, args=(0.01,)).start()
-        with urlopen(server.url.replace("view.html", "zarr.json")) as answer:  # noqa: S310 # our own server
+    with serving_cube(cube) as server, in_thread(server):
+        address = server.url.replace("view.html", "zarr.json")
+        with urlopen(address) as answer:  # noqa: S310 # our own server
             assert answer.read() == there.store.objects["cubes/a/heat.zarr/zarr.json"]
-        server.shutdown()
 
 
 def test_plan_says_that_prices_of_that_cloud_are_not_known(there: There) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -18,6 +17,7 @@ from pixel_gather import Settings, verify
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.main import main
+from support.local_server import in_thread
 from support.undrawn import bare, gather_undrawn
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
@@ -60,8 +60,7 @@ def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
         client.put_object(Bucket="cubes", Key=key, Body=content)
     stores = StoreSettings(endpoint=endpoint)
 
-    with serving_cube("s3://cubes/some/where.zarr", stores=stores) as server:
-        Thread(target=server.serve_forever, args=(0.01,)).start()
+    with serving_cube("s3://cubes/some/where.zarr", stores=stores) as server, in_thread(server):
         folder = server.url.removesuffix("view.html")
 
         def ask(key: str, wanted: str) -> bytes:
@@ -73,7 +72,6 @@ def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
         for key in ("band_1/c/1", "../other", "%2e%2e/other"):
             with pytest.raises(HTTPError, match="404"):
                 ask(key, "bytes=-20")
-        server.shutdown()
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from pixel_gather.features.gather.gathered import Gathered
 from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles, range_of
 from pixel_gather.io.cube.written_report import view_page
+from support.local_server import in_thread
 
 _SHARD = bytes(range(256))
 
@@ -30,12 +31,8 @@ def server() -> Iterator[CubeServer]:
     obstore.put(store, "band_1/c/0", _SHARD)
     obstore.put(store, "cloud cover/c/0", b"column")
     obstore.put(store, "report.html", b"<script>1</script>")
-    with CubeServer(StoredFiles(store), "my cube.zarr") as opened:
-        thread = threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with CubeServer(StoredFiles(store), "my cube.zarr") as opened, in_thread(opened):
         yield opened
-        opened.shutdown()
-        thread.join()
 
 
 def _ask(

@@ -26,8 +26,9 @@ from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
 from pixel_gather.io.cube.written_report import view_page
 from pixel_gather.io.pictures.stretch import Stretch
-from support.browser import EARLIER, LATEST, Page, faults, needs_browser, opened_browser
+from support.browser import CHARTED, EARLIER, LATEST, Page, faults, needs_browser, opened_browser
 from support.joined_cubes import FILES
+from support.local_server import in_thread
 from support.undrawn import gather_undrawn
 from support.viewed_cubes import (
     BANDS,
@@ -87,13 +88,8 @@ def _running(server: CubeServer) -> Iterator[_Served]:
     """Serve in a thread."""
     asked: list[tuple[str, str | None]] = []
     server.RequestHandlerClass = type("Counting", (_Counting,), {"asked": asked, "held": {}})
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with in_thread(server):
         yield server.url, asked
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 @contextmanager
@@ -190,6 +186,27 @@ def _canvas(page: Page, name: str = "pixels") -> Any:
     """Return the colours on display, shape (y, x, 4)."""
     height, width, data = page.run(_CANVAS.replace("pixels", name))
     return np.array(data, dtype="uint8").reshape(height, width, 4)
+
+
+def _limits(page: Page) -> tuple[float, ...]:
+    """Return the ends of the stretch that the link names."""
+    return tuple(float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
+
+
+def _saved(page: Page, button: str) -> bytes:
+    """Return the file that the page saves after a click."""
+    page.run(_KEEP_FILES)
+    page.run(f"document.getElementById('{button}').click()")
+    page.wait("window.kept.length")
+    return base64.b64decode(page.run("window.kept[0]"))
+
+
+@contextmanager
+def _metadata(store: Any) -> Iterator[Any]:
+    """Change the metadata of a cube."""
+    root = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    yield root
+    obstore.put(store, "zarr.json", json.dumps(root).encode())
 
 
 def _levels(pixels: Any, limits: Any) -> Any:
@@ -293,7 +310,7 @@ def test_a_band_alone_has_the_range_of_its_clear_part(page: Page, served: _Serve
     asked.clear()
     page.open_(f"{url}#row=2&show=green&map=grey&stretch=kept")
 
-    limits = tuple(float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
+    limits = _limits(page)
     assert limits == pytest.approx(_in_colour(valley, "green"))
     pixels = np.stack([_pixels(valley, "green", row) for row in range(_N_ROWS)])
     assert limits[1] < np.percentile(pixels[pixels != NODATA], 98) / 2
@@ -323,7 +340,7 @@ def test_row_that_was_not_read_says_why(page: Page, served: _Served) -> None:
     page.open_(f"{url}#row={MISSING}&show=nir")
 
     assert (_canvas(page)[..., 3] == 0).all()
-    assert "missing" in page.run("document.getElementById('why').textContent")
+    assert "missing" in page.text("why")
     page.wait(f"document.getElementById('href').textContent.endsWith('valley_{MISSING:03}_nir.tif')")
 
 
@@ -352,8 +369,7 @@ def test_page_asks_no_other_host_and_breaks_no_policy(page: Page, served: _Serve
     """Every request of the page went to its own server. The browser reports nothing about the policy."""
     url, _ = served
     page.events.clear()
-    page.open_(f"{url}#row=0&rgb=red,green,blue&part=10,10,5,5")
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.open_(f"{url}#row=0&rgb=red,green,blue&part=10,10,5,5", until=CHARTED)
 
     sent = [
         each["params"]["request"]["url"]
@@ -375,7 +391,7 @@ def test_click_gives_the_series_of_the_pixel(page: Page, served: _Served, valley
     _drag(page, (50, 100), (50, 100))
 
     value = int(_pixels(valley, "nir", 5)[100, 50])
-    told = page.run("document.getElementById('readout').textContent")
+    told = page.text("readout")
     assert "column 50, line 100" in told
     assert f"nir{value}status" in told
     assert "2025-03-20 (5)" in told
@@ -408,7 +424,7 @@ def test_rectangle_gives_mean_and_spread(page: Page, served: _Served, valley: st
     part = _pixels(valley, "blue", 5)[:40, :40]
     valid = part[part != NODATA].astype("float64")
     assert 0 < valid.size < part.size
-    told = page.run("document.getElementById('readout').textContent")
+    told = page.text("readout")
     assert f"{valid.size:,} of 1,600 pixels valid" in told
     assert f"mean {valid.mean():.4g}" in told
     assert f"standard deviation {valid.std():.4g}" in told
@@ -434,7 +450,7 @@ def test_finger_selects_a_pixel(page: Page, served: _Served) -> None:
     ((x, y),) = _places(page, (30, 40))
     page.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
     page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.wait(CHARTED)
 
     assert "part=30%2C40%2C1%2C1" in page.run("location.hash")
 
@@ -489,15 +505,13 @@ def test_first_look_is_true_colour_and_charts_have_the_colours_of_their_bands(
     """Names say which bands are red, green and blue. A line of red is red, alone or with others."""
     url, _ = served
     page.look(width=1440, height=900)
-    page.open_(f"{url}#row=4&part=50,100,1,1")
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.open_(f"{url}#row=4&part=50,100,1,1", until=CHARTED)
 
     _check(_canvas(page), _pixels(valley, "red", 4), _in_colour(valley, "red"))
     lines = "[...document.querySelectorAll('#chart .line')].map((each) => getComputedStyle(each).stroke)"
     assert page.run(lines) == ["rgb(198, 40, 40)", "rgb(0, 158, 115)", "rgb(0, 114, 178)"]
 
-    page.open_(f"{url}#row=4&show=red&part=50,100,1,1")
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.open_(f"{url}#row=4&show=red&part=50,100,1,1", until=CHARTED)
     assert page.run(lines) == ["rgb(198, 40, 40)"]
 
 
@@ -547,7 +561,7 @@ def test_pointer_reads_all_bands_and_the_place(page: Page, served: _Served, vall
     ((x, y),) = _places(page, (50, 100))
     page.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     page.wait("document.getElementById('probe').textContent.includes('nir ')")
-    told = page.run("document.getElementById('probe').textContent")
+    told = page.text("probe")
 
     values = " · ".join(f"{band} {_pixels(valley, band, 5)[100, 50]}" for band in BANDS)
     ((longitude,), (latitude,)) = transform("EPSG:32632", "EPSG:4326", [676_505], [5_152_995])
@@ -569,9 +583,9 @@ def test_index_is_computed_of_scaled_values(page: Page, served: _Served, valley:
     page.wait("document.documentElement.dataset.state === 'drawn'")
     page.open_(
         page.run("location.href").replace("stretch=kept", "stretch=fixed").partition("&limits")[0]
-        + "&limits=-1,1&part=50,100,1,1"
+        + "&limits=-1,1&part=50,100,1,1",
+        until=CHARTED,
     )
-    page.wait("document.documentElement.dataset.series === 'drawn'")
 
     nir, red = (_pixels(valley, band, 5).astype("float64") for band in ("nir", "red"))
     is_valid = (nir != NODATA) & (red != NODATA)
@@ -587,15 +601,12 @@ def test_classes_have_a_legend_and_shares(page: Page, tmp_path: Path) -> None:
     """Colours and names are Sentinel-2's. Other bands of few integers have classes, too: no ramp, no mean."""
     place = gathered_classes(tmp_path).place
     with _serving(place) as (url, _):
-        page.open_(f"{url}#row=1&show=SCL&part=20,20,60,60")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.open_(f"{url}#row=1&show=SCL&part=20,20,60,60", until=CHARTED)
         shown = _canvas(page)
-        key, told = (
-            page.run(f"document.getElementById('{each}').textContent") for each in ("key", "readout")
-        )
+        key, told = page.text("key"), page.text("readout")
         hidden = page.run("document.getElementById('map').parentElement.hidden")
         page.open_(f"{url}#row=1&show=kind")
-        other = page.run("document.getElementById('key').textContent")
+        other = page.text("key")
 
     classes = scene_classes(1)
     for value, colour in ((4, (0, 160, 0)), (5, (255, 230, 90)), (6, (0, 0, 255)), (8, (192, 192, 192))):
@@ -614,7 +625,7 @@ def test_classes_of_the_files_have_their_colours_and_names(page: Page, land_cove
     with _serving(land_cover) as (url, _):
         page.open_(f"{url}#row=1&show=band_1")
         shown = _canvas(page)
-        key = page.run("document.getElementById('key').textContent")
+        key = page.text("key")
 
     classes = cover(1)
     for value, colour in (COVER | {30: "#000000"}).items():
@@ -634,8 +645,7 @@ def test_histograms_of_three_bands_lie_inside_their_panel(page: Page, served: _S
     """With a selection, on the screen of a notebook computer, without scrolling the panel."""
     url, _ = served
     page.look(width=1440, height=900)
-    page.open_(f"{url}#row=5&part=50,100,9,9")
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.open_(f"{url}#row=5&part=50,100,9,9", until=CHARTED)
 
     panel, *histograms = page.run(
         "[document.querySelector('.panel'), ...document.querySelectorAll('.histogram')]"
@@ -653,10 +663,7 @@ def test_row_is_kept_as_a_geotiff(
     """GDAL reads the pixels of the cube, their place, nodata, time and source."""
     url, _ = served
     page.open_(f"{url}#row=5&{show}")
-    page.run(_KEEP_FILES)
-    page.run("document.getElementById('tif').click()")
-    page.wait("window.kept.length")
-    (tmp_path / "row.tif").write_bytes(base64.b64decode(page.run("window.kept[0]")))
+    (tmp_path / "row.tif").write_bytes(_saved(page, "tif"))
 
     with rasterio.open(tmp_path / "row.tif") as file, rasterio.open(f"{valley}/../valley_005_red.tif") as own:
         found, bands = file.read(), file.descriptions
@@ -684,8 +691,8 @@ def test_two_rows_are_compared(page: Page, served: _Served, valley: str) -> None
     page.open_(f"{url}#row=3&show=red&map=grey&stretch=fixed&limits=0,4000&compare=6")
 
     _check(_canvas(page, "other"), _pixels(valley, "red", 6), (0, 4000))
-    ends = [page.run(f"document.getElementById('divider-{each}').textContent") for each in ("left", "right")]
-    assert ends == ["2025-02-18", "2025-04-04"]
+    assert page.text("divider-left") == "2025-02-18"
+    assert page.text("divider-right") == "2025-04-04"
     place = "document.getElementById('divider').getBoundingClientRect().left"
     before = page.run(place)
     page.run("document.getElementById('divide').value = 80")
@@ -697,12 +704,12 @@ def test_handles_of_the_histogram_set_the_stretch(page: Page, served: _Served) -
     """By keys as by the pointer. The link keeps the values."""
     url, _ = served
     page.open_(f"{url}#row=3&show=red&stretch=kept")
-    before = [float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C")]
+    before = _limits(page)
     page.run("document.querySelectorAll('#limits .handle')[1].focus()")
     for kind in ("keyDown", "keyUp"):
         page.send("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight")
     page.wait("location.hash.includes('stretch=fixed')")
-    after = [float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C")]
+    after = _limits(page)
 
     assert after[0] == before[0]
     assert after[1] > before[1]
@@ -844,7 +851,7 @@ def test_busy_store_is_asked_again_and_a_lost_object_is_told(page: Page, tmp_pat
         page.open_(f"{url}#row=1&show=red&stretch=row")
         shown = _canvas(page)
         page.open_(f"{url}#row=1&show=blue")
-        told = page.run("document.getElementById('why').textContent")
+        told = page.text("why")
 
     assert handler.n_busy == 0
     assert (shown[..., 3] == 255 * (_pixels(place, "red", 1) != NODATA)).all()
@@ -856,10 +863,10 @@ def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> No
     with _serving(plain_cube(100_000, dim="time")) as (url, asked):
         page.open_(f"{url}#row=99999&part=3,2,1,1")
         page.wait("document.getElementById('href').textContent === 's3://b/99999.tif'")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.wait(CHARTED)
 
-        told = page.run("document.getElementById('readout').textContent")
-        offered = page.run("document.getElementById('all').textContent")
+        told = page.text("readout")
+        offered = page.text("all")
     assert "pixelcolumn 3, line 2" in told
     assert f"band_1{plain_pixels(np.array([99_999]))[0, 2, 3]}" in told
     assert offered.startswith("Read all rows (3,126 requests")
@@ -872,14 +879,8 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
     with _serving(plain_cube(200, dim="source")) as (url, _):
         page.open_(f"{url}#row=199&stretch=row")
-
-        shown, facts, label, count = (
-            _canvas(page),
-            *(
-                page.run(f"document.getElementById('{each}').textContent")
-                for each in ("facts", "label", "count")
-            ),
-        )
+        shown, facts = _canvas(page), page.text("facts")
+        label, count = page.text("label"), page.text("count")
     pixels = plain_pixels(np.array([199]))[0]
     assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
     assert facts.endswith("rows lie on grids of their own")
@@ -894,7 +895,7 @@ def test_page_names_a_file_as_people_do(page: Page, tmp_path: Path) -> None:
     with _serving(str(tmp_path / "one.zarr")) as (url, _):
         page.open_(url)
         page.wait("document.getElementById('href').textContent")
-        shown = page.run("document.getElementById('href').textContent")
+        shown = page.text("href")
 
     assert shown == f"file://{tmp_path}/100%25 rain f\u00fcr.tif"
 
@@ -907,8 +908,7 @@ def test_page_has_room_for_a_long_name(page: Page, tmp_path: Path, width: int) -
     gather_undrawn(request, to=tmp_path / "long.zarr")
     with _serving(str(tmp_path / "long.zarr")) as (url, _):
         page.look(width=width, height=844)
-        page.open_(f"{url}#part=1,1,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.open_(f"{url}#part=1,1,1,1", until=CHARTED)
 
         assert not faults(page)
 
@@ -921,7 +921,7 @@ def test_page_has_no_colour_bar_without_a_valid_pixel(page: Page) -> None:
     with _serving(store) as (url, _):
         page.open_(url)
 
-        assert page.run("document.getElementById('key').textContent") == "band_1"
+        assert page.text("key") == "band_1"
         assert not page.run("document.querySelector('#key .bar')")
 
 
@@ -932,7 +932,7 @@ def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path:
     )
     with _serving(str(tmp_path / "one.zarr")) as (url, _):
         page.open_(url)
-        facts = page.run("document.getElementById('facts').textContent")
+        facts = page.text("facts")
 
     assert facts.startswith("1 row · 40 \u00d7 30 pixels of ")
 
@@ -949,18 +949,17 @@ def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path:
 def test_page_says_where_north_is(page: Page, transform: list[float], said: str) -> None:
     """Rows are shown as stored. The words are those of the report."""
     store = plain_cube(64, dim="source")
-    described = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
-    described["attributes"]["spatial:transform"] = transform
-    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    with _metadata(store) as root:
+        root["attributes"]["spatial:transform"] = transform
     with _serving(store) as (url, _):
         page.open_(url)
-        facts = page.run("document.getElementById('facts').textContent")
+        facts = page.text("facts")
 
     assert facts.endswith(f" · {said}")
     assert said.removeprefix("on one grid").removeprefix(" · ") == north_in_words(Transform(*transform))
 
 
-_X_TICKS = "[...document.querySelectorAll('#chart .tick:not([x=\"50\"])')].map((each) => each.textContent)"
+_X_TICKS, _Y_TICKS = '#chart .tick:not([x="50"])', '#chart .tick[x="50"]'
 
 
 def test_dates_of_a_narrow_chart_are_beginnings_of_years(page: Page) -> None:
@@ -971,9 +970,8 @@ def test_dates_of_a_narrow_chart_are_beginnings_of_years(page: Page) -> None:
     times[...] = first + np.arange(64) * 28 * 86_400_000_000
     page.look(width=390, height=844)
     with _serving(store) as (url, _):
-        page.open_(f"{url}#row=3&part=2,3,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        dates, told = page.run(_X_TICKS), page.run("document.getElementById('extent').textContent")
+        page.open_(f"{url}#row=3&part=2,3,1,1", until=CHARTED)
+        dates, told = page.texts(_X_TICKS), page.text("extent")
     page.look(width=1200, height=900)
 
     assert dates == ["2020", "2022"]
@@ -984,9 +982,8 @@ def test_chart_of_one_row_has_its_year(page: Page) -> None:
     """One row is not "all 1 rows", and its date is whole."""
     store = plain_cube(1, dim="time")
     with _serving(store) as (url, _):
-        page.open_(f"{url}#part=2,3,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        dates, told = page.run(_X_TICKS), page.run("document.getElementById('extent').textContent")
+        page.open_(f"{url}#part=2,3,1,1", until=CHARTED)
+        dates, told = page.texts(_X_TICKS), page.text("extent")
 
     assert dates == ["2020-01-01"]
     assert told == "The chart holds the only row."
@@ -1001,14 +998,9 @@ def test_infinite_pixels_have_no_place_on_a_scale(page: Page) -> None:
     pixels[:, 2:4] = -np.inf
     pixels[1] = np.inf
     with _serving(store) as (url, _):
-        page.open_(f"{url}#row=0&part=2,9,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        ends = page.run(
-            "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
-        )
-        ticks = page.run(
-            "[...document.querySelectorAll('#chart .tick[x=\"50\"]')].map((each) => each.textContent)"
-        )
+        page.open_(f"{url}#row=0&part=2,9,1,1", until=CHARTED)
+        ends = page.texts("#limits .ends span")
+        ticks = page.texts(_Y_TICKS)
         paths = page.run("[...document.querySelectorAll('#app path')].map((each) => each.getAttribute('d'))")
 
     assert ends == ["1e+20", "4e+20"]
@@ -1022,14 +1014,9 @@ def test_numbers_of_an_axis_differ(page: Page) -> None:
     pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
     pixels[...] = np.linspace(9559, 9560, 64)[:, None, None] + np.zeros((16, 16))
     with _serving(store) as (url, _):
-        page.open_(f"{url}#row=3&part=2,3,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        ticks = page.run(
-            "[...document.querySelectorAll('#chart .tick[x=\"50\"]')].map((each) => each.textContent)"
-        )
-        ends = page.run(
-            "[...document.querySelectorAll('#limits .ends span')].map((each) => each.textContent)"
-        )
+        page.open_(f"{url}#row=3&part=2,3,1,1", until=CHARTED)
+        ticks = page.texts(_Y_TICKS)
+        ends = page.texts("#limits .ends span")
 
     assert ticks == ["9,559.0", "9,559.5", "9,560.0"]
     assert ends == ["9,559.0", "9,559.1"]
@@ -1038,31 +1025,23 @@ def test_numbers_of_an_axis_differ(page: Page) -> None:
 def test_values_have_their_scale_and_unit_everywhere(page: Page) -> None:
     """Chart, colour bar, readout and table tell what stored values mean. No digit is finer than the scale."""
     store = plain_cube(64, dim="source", dtype="uint16")
-    root = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
-    said = root["consolidated_metadata"]["metadata"]["band_1"]["attributes"]
-    said |= {"scale_factor": 0.02, "add_offset": -10.5, "units": "K"}
-    obstore.put(store, "zarr.json", json.dumps(root).encode())
+    with _metadata(store) as root:
+        said = root["consolidated_metadata"]["metadata"]["band_1"]["attributes"]
+        said |= {"scale_factor": 0.02, "add_offset": -10.5, "units": "K"}
     with _serving(store) as (url, _):
-        page.open_(f"{url}#row=3&part=2,3,1,1&stretch=fixed&limits=3000,3250&map=grey")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        ticks = page.run("[...document.querySelectorAll('#chart .tick')].map((each) => each.textContent)")
+        page.open_(f"{url}#row=3&part=2,3,1,1&stretch=fixed&limits=3000,3250&map=grey", until=CHARTED)
+        ticks = page.texts("#chart .tick")
         ends = page.run("[...document.querySelectorAll('#limits input')].map((each) => each.value)")
-        key, told = (
-            page.run(f"document.getElementById('{each}').textContent") for each in ("key", "readout")
-        )
+        key, told = page.text("key"), page.text("readout")
         shown = _canvas(page)
-        page.run(_KEEP_FILES)
-        page.run("document.getElementById('csv').click()")
-        page.wait("window.kept.length")
-        table = base64.b64decode(page.run("window.kept[0]")).decode().splitlines()
+        table = _saved(page, "csv").decode().splitlines()
         page.run(
             "(() => { const end = document.querySelectorAll('#limits input')[1];"
             "end.value = 55.5; end.dispatchEvent(new Event('change')); })()"
         )
         page.wait("location.hash.includes('3300')")
-        page.open_(f"{url}#row=3&part=0,0,16,16")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
-        of_part = page.run("document.getElementById('readout').textContent")
+        page.open_(f"{url}#row=3&part=0,0,16,16", until=CHARTED)
+        of_part = page.text("readout")
 
     pixels = plain_pixels(np.array([3]))[0]
     assert (shown[..., 0] == _levels(pixels, (3000, 3250))).all()
@@ -1124,10 +1103,9 @@ def test_joined_cubes_begin_with_the_first_picture_of_the_first(page: Page, join
 def test_page_shows_joined_cubes(page: Page, joined: Path) -> None:
     """Two cubes become one, and a row of the second is that cube's. Shards are read where they are."""
     with _serving(joined / "both.icechunk") as (url, _):
-        page.open_(f"{url}#row=3&show=green&stretch=row&part=20,90,1,1")
-        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.open_(f"{url}#row=3&show=green&stretch=row&part=20,90,1,1", until=CHARTED)
         page.wait("document.getElementById('href').textContent.endsWith('b/valley_001_green.tif')")
-        shown, told = _canvas(page), page.run("document.getElementById('readout').textContent")
+        shown, told = _canvas(page), page.text("readout")
         on_map = page.run("['north', 'scale'].map((each) => document.getElementById(each).checkVisibility())")
 
     pixels = _pixels(str(joined / "b/valley.zarr"), "green", 1)
@@ -1161,27 +1139,25 @@ def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said:
     """Nothing is drawn. The reason stands on the page, also below the chart after a selection."""
     with _serving(plain_cube(100, dim="source", dtype=dtype, codec=codec)) as (url, _):
         page.open_(url)
-        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+        assert f"band_1 {said}" in page.text("message")
 
         page.open_(f"{url}#row=1&part=2,3,1,1")
         page.wait("document.documentElement.dataset.series === 'failed'")
-        told = page.run("document.getElementById('extent').textContent")
+        told = page.text("extent")
         assert told.startswith(f"No row is read. band_1 {said}")
-        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+        assert f"band_1 {said}" in page.text("message")
         assert ("pixel_gather.open_cube" in told) == (codec == "zfp")
 
 
 def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
     """Anybody may have written the cube. Nothing is read of such an array."""
     store = plain_cube(100, dim="source")
-    root = bytes(obstore.get(store, "zarr.json").bytes())
-    described = json.loads(root)
-    codec = described["consolidated_metadata"]["metadata"]["band_1"]["codecs"][0]
-    codec["configuration"]["chunk_shape"] = [64, 4096, 4096]
-    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    with _metadata(store) as root:
+        codec = root["consolidated_metadata"]["metadata"]["band_1"]["codecs"][0]
+        codec["configuration"]["chunk_shape"] = [64, 4096, 4096]
     with _serving(store) as (url, asked):
         page.open_(url)
-        said = page.run("document.getElementById('message').textContent")
+        said = page.text("message")
 
     assert "band_1 has chunks of 8,192 MiB. This page reads chunks of at most 256 MiB." in said
     assert not [key for key, _ in asked if key.startswith("band_1/c")]
@@ -1194,7 +1170,7 @@ def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
     copy.write_bytes(view_page())
     page.open_(copy.as_uri())
 
-    assert f"pixel-gather view '{valley}'" in page.run("document.getElementById('message').textContent")
+    assert f"pixel-gather view '{valley}'" in page.text("message")
 
 
 def _places(page: Page, *pixels: tuple[int, int]) -> list[tuple[float, float]]:
@@ -1212,4 +1188,4 @@ def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
     shift = {"modifiers": 0 if start == end else _SHIFT}
     for kind, (x, y) in (("mousePressed", pressed), ("mouseMoved", released), ("mouseReleased", released)):
         page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **_LEFT, **shift)
-    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.wait(CHARTED)

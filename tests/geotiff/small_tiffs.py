@@ -93,9 +93,10 @@ def tiff(path: Path, image: Array, *extratags: ExtraTag, **options: Any) -> byte
     return path.read_bytes()
 
 
-def geotiff(path: Path, image: Array, *, overviews: Sequence[int] = (), **options: Any) -> bytes:
-    """Write a GeoTIFF of shape (band, y, x) by GDAL."""
+def geotiff(path: Path, image: Array, **options: Any) -> bytes:
+    """Write a GeoTIFF of shape (band, y, x) by GDAL, with ``overviews`` of these factors."""
     count, height, width = image.shape
+    overviews = options.pop("overviews", ())
     options = {"width": width, "height": height, "count": count, "dtype": image.dtype} | options
     with rasterio.open(path, "w", driver="GTiff", **options) as target:
         target.write(image)

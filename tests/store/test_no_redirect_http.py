@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.store.object_store import Fetched, Objects
 from pixel_gather.io.store.store_settings import StoreSettings
-from support.local_server import Answer, Asked, Script, ranged, serving
+from support.local_server import Answer, Asked, Script, in_thread, ranged, serving
 
 CONTENT = bytes(range(256)) * 40
 FAST = StoreSettings(stays_on_host=True, request_timeout_s=60, max_retries=2, first_backoff_s=0.001)
@@ -173,14 +173,11 @@ def dripping(head: bytes, dripped: bytes) -> Iterator[str]:
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            stopping.set()
-            server.shutdown()
-            thread.join()
+        with in_thread(server):
+            try:
+                yield f"http://127.0.0.1:{server.server_address[1]}"
+            finally:
+                stopping.set()
 
 
 HEAD = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\nContent-Range: bytes 10-19/99\r\n"

@@ -73,6 +73,9 @@ LOADED: Final = "document.readyState === 'complete' && document.querySelector('m
 
 _DRAWN: Final = "['drawn', 'failed'].includes(document.documentElement?.dataset.state)"
 
+CHARTED: Final = f"{_DRAWN} && document.documentElement.dataset.series === 'drawn'"
+"""True when the chart of the selected pixels is drawn, too."""
+
 
 @dataclass
 class Page:
@@ -104,6 +107,14 @@ class Page:
         found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def text(self, name: str) -> Any:
+        """Return the text of the element with this id."""
+        return self.run(f"document.getElementById('{name}').textContent")
+
+    def texts(self, selector: str) -> Any:
+        """Return the texts of all elements that a selector names."""
+        return self.run(f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)")
 
     def open_(self, url: str, *, until: str = _DRAWN) -> None:
         """Open an address and wait until an expression is true: that the script has drawn or given up."""

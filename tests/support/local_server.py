@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any, override
 
 
@@ -105,13 +106,20 @@ def running(handler: type[BaseHTTPRequestHandler], *, tls: ssl.SSLContext | None
     with _Server(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
+        with in_thread(server):
             yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+
+
+@contextmanager
+def in_thread(server: BaseServer) -> Iterator[None]:
+    """Let a server answer in a thread until the context ends."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
 
 
 class _Server(ThreadingHTTPServer):

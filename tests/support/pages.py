@@ -1,6 +1,5 @@
 """Every page that Pixel Gather makes, in one table: what `test_all_pages_in_browser` looks at."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ from pixel_gather.features.series.series_page import write_page
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
-from support.browser import LOADED, Page
+from support.browser import CHARTED, LOADED, Page
+from support.geojson import collection, feature, polygon
 from support.image_cubes import failing_cube, scene_class_cube
+from support.local_server import in_thread
 from support.viewed_cubes import (
     gathered_clear,
     gathered_cover,
@@ -93,20 +94,12 @@ def _table_of_points(folder: Path) -> str:
 
 def _table_of_zones(folder: Path) -> str:
     fields = [
-        {
-            "type": "Feature",
-            "properties": {"name": f"field {n}"},
-            "geometry": {
-                "type": "Polygon",
-                "coordinates": [[(500_100 + 1000 * n + x, 4_999_100 + y) for x, y in corners]],
-            },
-        }
+        feature(polygon(*((500_100 + 1000 * n + x, 4_999_100 + y) for x, y in corners)), name=f"field {n}")
         for n, corners in enumerate(
             [((0, 0), (800, 100), (700, 800), (0, 0)), ((0, 0), (900, 0), (900, 700), (100, 600), (0, 0))]
         )
     ]
-    shapes = {"type": "FeatureCollection", "features": fields}
-    zones(shapes, _images(folder), to=folder / "fields.parquet", id="name", crs=_CRS)
+    zones(collection(fields), _images(folder), to=folder / "fields.parquet", id="name", crs=_CRS)
     write_table_page(folder / "fields.parquet", folder / "fields.html")
     return (folder / "fields.html").as_uri()
 
@@ -234,7 +227,7 @@ class Pages:
             return
         page.open_(self._address(name))
         if "part=" in self._address(name):
-            page.wait("document.documentElement.dataset.series === 'drawn'")
+            page.wait(CHARTED)
 
     def _address(self, name: str) -> str:
         if name not in self.addresses:
@@ -249,10 +242,7 @@ class Pages:
 
     def _served(self, cube: str) -> str:
         server = self.stack.enter_context(serving_cube(cube))
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        self.stack.callback(thread.join)
-        self.stack.callback(server.shutdown)
+        self.stack.enter_context(in_thread(server))
         return server.url
 
 

@@ -6,12 +6,12 @@
 import base64
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Final
 
 from pixel_gather.features.view.view import serving_cube
-from support.browser import opened_browser
+from support.browser import CHARTED, opened_browser
+from support.local_server import in_thread
 from support.viewed_cubes import gathered_valley
 
 _FIGURE: Final = Path(__file__).parents[2] / "docs" / "figures" / "view.png"
@@ -23,21 +23,14 @@ _HIDE_FOLDERS: Final = "document.getElementById('href').textContent = 'file:///d
 def view_picture(folder: Path) -> bytes:
     """Return the page as PNG: a rectangle is chosen, and the pointer lies on a pixel."""
     place = gathered_valley(folder, n_rows=9).place
-    with serving_cube(place) as server, opened_browser() as page:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            page.look(width=1440, height=900)
-            page.open_(f"{server.url}#{_VIEW}")
-            page.wait("document.documentElement.dataset.series === 'drawn'")
-            page.wait("document.getElementById('href').textContent")
-            page.send("Input.dispatchMouseEvent", type="mouseMoved", x=420, y=300)
-            page.wait("document.getElementById('probe').textContent.includes('nir')")
-            page.run(_HIDE_FOLDERS)
-            return base64.standard_b64decode(page.send("Page.captureScreenshot", format="png")["data"])
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_cube(place) as server, in_thread(server), opened_browser() as page:
+        page.look(width=1440, height=900)
+        page.open_(f"{server.url}#{_VIEW}", until=CHARTED)
+        page.wait("document.getElementById('href').textContent")
+        page.send("Input.dispatchMouseEvent", type="mouseMoved", x=420, y=300)
+        page.wait("document.getElementById('probe').textContent.includes('nir')")
+        page.run(_HIDE_FOLDERS)
+        return base64.standard_b64decode(page.send("Page.captureScreenshot", format="png")["data"])
 
 
 if __name__ == "__main__":

@@ -74,11 +74,8 @@ def gathered_valley(
             lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
             if (row, band) != (MISSING, "nir"):
                 _write(file, pixels)
-    listed = folder / "sources.csv"
-    listed.write_text("\n".join(lines))
-    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}, "output": dict(output or {})}
-    request |= {"reduce": dict(reduce)} if reduce else {}
-    return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=draws_report))
+    more = {"output": dict(output or {}), "reduce": reduce and dict(reduce)}
+    return _gathered(folder, "valley", lines, draws_report=draws_report, **more)
 
 
 def gathered_months(folder: Path) -> Gathered:
@@ -94,10 +91,7 @@ def gathered_classes(folder: Path, *, n_rows: int = 4) -> Gathered:
             file = folder / f"{band}_{row}.tif"
             lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
             _write(file, pixels.astype("uint8"), dtype="uint8", nodata=0 if band == "SCL" else 255)
-    listed = folder / "classes.csv"
-    listed.write_text("\n".join(lines))
-    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}}
-    return gather(request, to=folder / "classes.zarr", settings=Settings(draws_report=False))
+    return _gathered(folder, "classes", lines)
 
 
 COVER = {10: "#016400", 20: "#ffbb22", 80: "#0064c8"}
@@ -106,7 +100,7 @@ COVER = {10: "#016400", 20: "#ffbb22", 80: "#0064c8"}
 
 def gathered_cover(folder: Path, *, n_rows: int = 3) -> Gathered:
     """Gather a map of land cover whose files have a palette, and names of two classes."""
-    files = []
+    files = ["href"]
     for row in range(n_rows):
         file = folder / f"cover_{row}.tif"
         _write(file, cover(row), dtype="uint8", nodata=0, photometric="palette")
@@ -114,8 +108,7 @@ def gathered_cover(folder: Path, *, n_rows: int = 3) -> Gathered:
             target.write_colormap(1, {value: tuple(bytes.fromhex(each[1:])) for value, each in COVER.items()})
             target.update_tags(flag_values="10, 80", flag_meanings="forest open_water")
         files.append(str(file))
-    request = {"sources": {"hrefs": files}, "window": {"pixels": [0, 0, SIDE, SIDE]}}
-    return gather(request, to=folder / "cover.zarr", settings=Settings(draws_report=False))
+    return _gathered(folder, "cover", files)
 
 
 def cover(row: int) -> Pixels:
@@ -142,28 +135,20 @@ def gathered_scenes(folder: Path, *, n_rows: int = 9) -> Gathered:
                 _write(file, scene_classes(row)[::2, ::2], dtype="uint8", nodata=0, width=20)
             elif row != MISSING:
                 _write(file, colours[names[band]][row])
-    listed = folder / "scenes.csv"
-    listed.write_text("\n".join(lines))
-    request = {
-        "sources": str(listed),
-        "window": {"pixels": [0, 0, SIDE, SIDE]},
-        "grid": {"resolution": "finest"},
-    }
-    return gather(request, to=folder / "scenes.zarr", settings=Settings(draws_report=False))
+    return _gathered(folder, "scenes", lines, grid={"resolution": "finest"})
 
 
 def gathered_bgr(folder: Path) -> Gathered:
     """Gather images of three bands whose files say that they are blue, green and red, in this order."""
     colours = valley(2)
-    files = []
+    files = ["href"]
     for row in range(2):
         file = folder / f"bgr_{row}.tif"
         _write(file, np.stack([colours[each][row] for each in ("blue", "green", "red")]))
         with rasterio.open(file, "r+") as target:
             target.colorinterp = [ColorInterp.blue, ColorInterp.green, ColorInterp.red]
         files.append(str(file))
-    request = {"sources": {"hrefs": files}, "window": {"pixels": [0, 0, SIDE, SIDE]}}
-    return gather(request, to=folder / "bgr.zarr", settings=Settings(draws_report=False))
+    return _gathered(folder, "bgr", files)
 
 
 def gathered_clear(folder: Path, *, n_rows: int = 5) -> Gathered:
@@ -181,15 +166,8 @@ def gathered_clear(folder: Path, *, n_rows: int = 5) -> Gathered:
                 _write(file, colours[band][row])
             elif row != MASKLESS:
                 _write(file, scene_classes(row)[::2, ::2], dtype="uint8", nodata=0, width=20)
-    listed = folder / "clear.csv"
-    listed.write_text("\n".join(lines))
-    request = {
-        "sources": str(listed),
-        "window": {"pixels": [0, 0, SIDE, SIDE]},
-        "grid": {"resolution": "finest"},
-        "mask": {"band": "scl", "drop": [8], "dilate": 2},
-    }
-    return gather(request, to=folder / "clear.zarr", settings=Settings(draws_report=False))
+    mask = {"band": "scl", "drop": [8], "dilate": 2}
+    return _gathered(folder, "clear", lines, grid={"resolution": "finest"}, mask=mask)
 
 
 def scene_classes(row: int) -> Pixels:
@@ -200,6 +178,17 @@ def scene_classes(row: int) -> Pixels:
     classes[np.hypot(y - 60, x - 40 * row) < 30] = 8
     classes[-20:, -20:] = 0
     return classes.astype("uint8")
+
+
+def _gathered(
+    folder: Path, name: str, lines: list[str], *, draws_report: bool = False, **more: Any
+) -> Gathered:
+    """Gather whole files of a list. None leaves a field of the request out."""
+    listed = folder / "sources.csv"
+    listed.write_text("\n".join(lines))
+    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    request |= {key: value for key, value in more.items() if value is not None}
+    return gather(request, to=folder / f"{name}.zarr", settings=Settings(draws_report=draws_report))
 
 
 def _waves(random: np.random.Generator, x: Pixels, y: Pixels, scale: float) -> Pixels:
@@ -242,10 +231,7 @@ def gathered_warm(folder: Path, *, n_rows: int = 4) -> Gathered:
             with rasterio.open(file, "r+") as target:
                 target.units = [unit]
                 target.scales = [1.0 if band == "t2m" else 0.02]
-    listed = folder / "warm.csv"
-    listed.write_text("\n".join(lines))
-    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}}
-    return gather(request, to=folder / "warm.zarr", settings=Settings(draws_report=False))
+    return _gathered(folder, "warm", lines)
 
 
 def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blosc-lz4") -> Any:
