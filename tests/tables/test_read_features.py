@@ -88,6 +88,7 @@ def _feature(**more: object) -> dict[str, object]:
 CASES = (
     Case("csv", "a.csv", b"plot,lon,lat\np0,11.5,46.25\n"),
     Case("byte order mark", "a.csv", b"\xef\xbb\xbfplot,lon,lat\np0,11.5,46.25\n"),
+    Case("spaces", "a.csv", b"plot, lon, lat\np0, 11.5, 46.25\n"),
     Case("semicolons", "a.csv", b"plot;Longitude;Latitude\np0;11.5;46.25\n"),
     Case("tabs", "a.tsv", b"plot\tlng\tlat\np0\t11.5\t46.25\n"),
     Case("wkt", "a.csv", b"plot,wkt\np0,POINT (11.5 46.25)\n"),
@@ -109,6 +110,8 @@ CASES = (
     ),
     Case("sequence", "a.geojsonl", b"\x1e" + json.dumps(_feature()).encode() + b"\r\n"),
     Case("first letter", "a", _geojson(_POINT)),
+    Case("geojson with a byte order mark", "a.geojson", b"\xef\xbb\xbf" + _geojson(_POINT)),
+    Case("byte order mark and first letter", "a", b"\xef\xbb\xbf" + _geojson(_POINT)),
     Case("one feature", "a.json", json.dumps(_feature()).encode()),
     Case("one feature on many lines", "a.json", json.dumps(_feature(), indent=2).encode()),
     Case(
@@ -187,9 +190,10 @@ def test_points_among_polygons_are_shapes_as_well() -> None:
         assert [each.geom_type for each in features.geometries[:2]] == kinds
 
 
-def test_a_geometry_alone_is_a_feature() -> None:
+@pytest.mark.parametrize("given", [_POINT, {"type": "GeometryCollection", "geometries": [_POINT]}])
+def test_a_geometry_alone_is_a_feature(given: dict[str, object]) -> None:
     """It has the number 1."""
-    features = given_features(_POINT, columns=FeatureColumns())
+    features = given_features(given, columns=FeatureColumns())
 
     assert (features.ids.tolist(), features.xs.tolist()) == ([1], [11.5])
 
@@ -398,6 +402,7 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
         ("a.parquet", _geoparquet(_OPEN_RING), f"row 1: {_RING}"),
         ("a.csv", b"plot,wkt\n1,2\n", "column wkt holds no WKT or WKB: Expected bytes or string"),
         ("a.csv", b"plot,lon,lat,lat\n1,2,3,4\n", "two columns have the same name"),
+        ("a.geojson", _geojson(_POINT, crs={"type": "link"}), "a.geojson: its crs has no properties.name"),
         ("a.geojson", b"{]", "this is no GeoJSON"),
         ("a.geojson", b'{"type": "Topology"}', "write a FeatureCollection"),
         ("a.geojson", b'{"type": "FeatureCollection", "features": []}', "there is no feature"),

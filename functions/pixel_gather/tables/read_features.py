@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import replace
@@ -98,8 +99,10 @@ def read_features(file: IO[bytes], *, name: str, columns: FeatureColumns) -> Fea
         lower = name.lower()
         if head == PARQUET_MAGIC or lower.endswith((".parquet", ".geoparquet", ".pq")):
             return _features_of_table(*_parquet(file, name), columns=columns, name=name)
-        if lower.endswith((".geojson", ".json", ".geojsonl", ".ndjson", ".jsonl")) or head[:1] == b"{":
-            return _features_of_table(*_geojson(file.read(), name), columns=columns, name=name)
+        is_json = lower.endswith((".geojson", ".json", ".geojsonl", ".ndjson", ".jsonl"))
+        if is_json or head.removeprefix(BOM_UTF8)[:1] == b"{":
+            content = file.read().removeprefix(BOM_UTF8)
+            return _features_of_table(*_geojson(content, name), columns=columns, name=name)
         return _features_of_table(_csv(file, name, columns), None, None, columns=columns, name=name)
 
 
@@ -388,7 +391,7 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
         fields = [
             Field(each.name.strip(), DataType.utf8())
             if each.name.strip() in kept or DataType.is_null(each.type)
-            else each
+            else each.with_name(each.name.strip())
             for each in map(schema.field, schema.names)
         ]
         if len({each.name for each in fields}) < len(fields):
@@ -472,12 +475,12 @@ def _geojson(content: bytes, name: str) -> tuple["Table", Shapes | None, str | N
         features = whole.features
         if features is None and whole.type == "Feature":
             features = [msgspec.json.decode(content, type=_Feature)]
-        if features is None and "coordinates" in json.loads(content):
+        if features is None and not {"coordinates", "geometries"}.isdisjoint(json.loads(content)):
             features = [_Feature(geometry=msgspec.Raw(content))]
         if features is None:
             raise RequestError("write a FeatureCollection", field=name)
-        if isinstance(whole.crs, Mapping):
-            crs = str(whole.crs["properties"]["name"])
+        if isinstance(whole.crs, Mapping) and (crs := _crs_name(whole.crs)) is None:
+            raise RequestError("its crs has no properties.name, such as EPSG:32632", field=name)
         texts = (None if bytes(each.geometry) == b"null" else bytes(each.geometry) for each in features)
         parts = batched(texts, TOGETHER, strict=False)
         shapes = Shapes.of(_parsed(shapely.from_geojson, parts, name=name))
@@ -489,6 +492,12 @@ def _geojson(content: bytes, name: str) -> tuple["Table", Shapes | None, str | N
     if "id" not in columns and all(each.id is not None for each in features):
         columns["id"] = [each.id for each in features]
     return _table_of(columns) if columns else _number_rows(len(features)), shapes, crs
+
+
+def _crs_name(crs: Mapping[str, Any]) -> str | None:
+    properties = crs.get("properties")
+    name = properties.get("name") if isinstance(properties, Mapping) else None
+    return name if isinstance(name, str) else None
 
 
 def _number_rows(n: int) -> "Table":
