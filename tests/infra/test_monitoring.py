@@ -27,18 +27,6 @@ def alarms(stack: Synthesized) -> dict[str, dict[str, Any]]:
     }
 
 
-def dashboard(stack: Synthesized) -> str:
-    """Return the body of the only dashboard."""
-    (found,) = stack.properties("AWS::CloudWatch::Dashboard")
-    return stack.show(found["DashboardBody"])
-
-
-def notices(stack: Synthesized) -> Any:
-    """Return the only rule on events: gathers that ended."""
-    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "EventPattern" in each)
-    return rule
-
-
 PLAIN = (
     ("Lambda throttles workers", ""),
     ("A worker", " came near its time-out"),
@@ -240,7 +228,7 @@ def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
 
 def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
     """The notice has the gather's name. There is none for refusals and for children of the map."""
-    rule = notices(stack)
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "EventPattern" in each)
     (target,) = rule["Targets"]
     pattern = rule["EventPattern"]
     timed_out, failed, scheduled = pattern["detail"]["$or"]
@@ -288,7 +276,8 @@ def test_notice_is_of_gathers_that_failed_or_timed_out(
     stack: Synthesized, machine: str, told: dict[str, Any], *, is_told: bool
 ) -> None:
     """The rule's own pattern is tested with events in the emulator's EventBridge."""
-    pattern = json.loads(json.dumps(notices(stack)["EventPattern"]))
+    (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "EventPattern" in each)
+    pattern = json.loads(json.dumps(rule["EventPattern"]))
     pattern["detail"]["stateMachineArn"] = ["m"]
     event = {
         "Source": "aws.states",
@@ -331,7 +320,9 @@ def test_alarms_calculate_with_metrics_that_are_written_together_alone(stack: Sy
 
 def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesized) -> None:
     """A function that was never called has no metric. The others are still shown."""
-    assert dashboard(stack).count('"Throttles"') == len(stack.functions())
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+
+    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == len(stack.functions())
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
@@ -411,7 +402,8 @@ def test_nobody_is_told_where_no_address_is_given() -> None:
 
 def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesized) -> None:
     """Each custom metric has our namespace, service and stage. Most of them are shown."""
-    shown = re.findall(rf'\["{NAMESPACE}",("[^\]{{]*)', dashboard(stack))
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+    shown = re.findall(rf'\["{NAMESPACE}",("[^\]{{]*)', stack.show(dashboard["DashboardBody"]))
     told = [json.loads(f"[{each.rstrip(',')}]") for each in shown]
     watched = [
         query["MetricStat"]["Metric"]
@@ -432,7 +424,8 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
 
 def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:
     """Throughput, latency, failures, concurrency, throttles and dollars are on one page."""
-    body = dashboard(stack)
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+    body = stack.show(dashboard["DashboardBody"])
 
     for metric in (
         "ConcurrentExecutions",
@@ -447,7 +440,8 @@ def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:
 
 def test_dashboard_shows_searches_and_answers_of_the_api(stack: Synthesized) -> None:
     """How many, how long, and how many were refused or failed."""
-    body = dashboard(stack)
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+    body = stack.show(dashboard["DashboardBody"])
 
     for title in ("Searches", "Milliseconds a search", "Answers of the API"):
         assert f'"title":"{title}"' in body
