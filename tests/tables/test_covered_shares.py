@@ -11,6 +11,8 @@ from shapely.geometry.base import BaseGeometry
 
 from pixel_gather.tables.covered_shares import covered_shares
 
+EPS: Final = float(np.finfo(float).eps)
+
 NOISE: Final = st.integers(-2, 2)
 """By how many last digits a coordinate differs."""
 
@@ -19,7 +21,7 @@ SIDE: Final = st.floats(-20, 30, allow_subnormal=False)
 
 def _shares(shape: BaseGeometry, n: int = 10) -> np.ndarray[Any, Any]:
     """Return which share of each cell of a grid from 0 to n a shape covers."""
-    return covered_shares(shape.wkb, bounds=shape.bounds, box=(0, 0, n, n), width=n, height=n)
+    return covered_shares(shape, wkb=shape.wkb, box=(0, 0, n, n), width=n, height=n)
 
 
 @settings(max_examples=50)
@@ -50,3 +52,36 @@ def test_cells_outside_are_not_left_over() -> None:
 
     assert not far.any()
     assert near.sum() == near[9, 0] == 0.5
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        shapely.Polygon([(5, 6), (4, 4), (0, 4), (7 / 3, 26 / 3)]),
+        shapely.union_all([shapely.Polygon([(2, 4), (10 / 3, 16 / 3), (2, 5), (5, 9), (9, 1), (3.4, 2.6)])]),
+    ],
+)
+def test_no_cell_is_lost_where_corners_lie_on_edges_of_cells(shape: BaseGeometry) -> None:
+    """GEOS takes a whole cell for none, or the reverse."""
+    cells = shapely.box(*np.broadcast_arrays(*_corners(10)))
+
+    np.testing.assert_allclose(_shares(shape), shapely.area(shapely.intersection(cells, shape)), atol=1e-6)
+
+
+def _corners(n: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return west, south, east and north of each cell of a grid from 0 to n."""
+    across, down = np.arange(n), np.arange(n)[::-1, None]
+    return across, down, across + 1, down + 1
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        shapely.Polygon([(5.000000000000003, 13), (-3.000000000000001, 12.999999999999995), (EPS, EPS)]),
+        shapely.Polygon([(13, 2.5 - 4e-16), (10 + 2e-15, -3), (5 - 9e-16, 2.2e-16), (13, 10), (10, 2.5)]),
+    ],
+)
+def test_a_polygon_with_a_corner_beside_a_cells_does_not_end_the_process(shape: BaseGeometry) -> None:
+    """GEOS writes to memory that is not its own, as the polygon reaches beyond the grid."""
+    wanted = shapely.intersection(shape, shapely.box(0, 0, 10, 10)).area
+    assert _shares(shape).sum(dtype=float) == pytest.approx(wanted, abs=1e-5)

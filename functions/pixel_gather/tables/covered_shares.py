@@ -9,12 +9,16 @@ import functools
 import struct
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pixel_gather.core.errors import RequestError
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
 
 type Box = tuple[float, float, float, float]
 type Fractions = np.ndarray[Any, np.dtype[np.float32]]
@@ -23,12 +27,25 @@ _NAMES: Final = ("libgeos_c*", "geos_c*")
 _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 
 
-def covered_shares(wkb: bytes, *, bounds: Box, box: Box, width: int, height: int) -> Fractions:
+_MOST_OFF: Final = 0.1
+"""Cells by which the sum of the shares may differ from the polygon's area. What is wrong is a whole cell."""
+
+_BESIDE: Final = 1e-6
+"""Share of a cell within which two corners are beside each other."""
+
+
+def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, height: int) -> Fractions:
     """Return the share of each cell that a polygon covers, from 0 to 1.
 
+    GEOS 3.14 computes them, but for two kinds of polygons. If corners of a polygon lie on edges of cells, it
+    may take a cell inside for one outside, or the reverse, or give up. Then the sum of the shares is not the
+    polygon's area. If a polygon reaches beyond the grid, and one of its corners lies within the last digits
+    of a corner of a cell, GEOS may write to memory that is not its own. For both kinds, each cell is
+    intersected with the polygon.
+
     Args:
-        wkb: A valid polygon or multipolygon.
-        bounds: West, south, east and north of the polygon.
+        shape: A valid polygon or multipolygon.
+        wkb: The same.
         box: West, south, east and north of all cells, in the CRS of the polygon.
         width: Columns of cells.
         height: Rows of cells.
@@ -38,10 +55,43 @@ def covered_shares(wkb: bytes, *, bounds: Box, box: Box, width: int, height: int
 
     Raises:
         RequestError: The GEOS of shapely is older than 3.14.
-        ValueError: GEOS cannot compute the shares.
+        ValueError: GEOS cannot read the polygon.
     """
+    import shapely  # noqa: PLC0415 # takes 0.1 s
+
+    if _has_corner_beside_a_cells(shape, box, width, height):
+        return _intersect_cells(shape, box, width, height)
+    fractions = _lay_on_grid(_framed(wkb, shape.bounds, box), box, width, height)
+    (west, south, east, north), is_inside = box, _reaches_no_further(shape.bounds, box)
+    covered = (shape if is_inside else shapely.intersection(shape, shapely.box(*box))).area
+    n_covered = covered / ((east - west) * (north - south)) * fractions.size
+    is_right = abs(fractions.sum(dtype=np.float64) - n_covered) < _MOST_OFF
+    return fractions if is_right else _intersect_cells(shape, box, width, height)
+
+
+def _has_corner_beside_a_cells(shape: "BaseGeometry", box: Box, width: int, height: int) -> bool:
+    """Return whether a polygon that reaches beyond a grid has a corner beside one of a cell."""
+    if _reaches_no_further(shape.bounds, box):
+        return False
+    import shapely  # noqa: PLC0415 # as above
+
+    west, south, east, north = box
+    places = (shapely.get_coordinates(shape) - (west, south)) * (
+        width / (east - west),
+        height / (north - south),
+    )
+    away = np.abs(places - np.rint(places)).max(axis=1)
+    return bool(((away > 0) & (away < _BESIDE)).any())
+
+
+def _reaches_no_further(bounds: Box, box: Box) -> bool:
+    (west, south, east, north), (left, bottom, right, top) = bounds, box
+    return left <= west and bottom <= south and east <= right and north <= top
+
+
+def _lay_on_grid(wkb: bytes, box: Box, width: int, height: int) -> Fractions:
+    """Return the shares by exactextract's algorithm. They are NaN if GEOS gives up."""
     geos, handle = _geos(), _handle()
-    wkb = _framed(wkb, bounds, box)
     fractions = np.zeros((height, width), np.float32)  # GEOS leaves cells that the polygon does not touch
     reader = geos.GEOSWKBReader_create_r(handle)
     try:
@@ -56,8 +106,26 @@ def covered_shares(wkb: bytes, *, bounds: Box, box: Box, width: int, height: int
             geos.GEOSGeom_destroy_r(handle, geometry)
     finally:
         geos.GEOSWKBReader_destroy_r(handle, reader)
-    if done != 1:
-        raise ValueError("GEOS cannot lay the polygon on the grid")
+    return fractions if done == 1 else np.full_like(fractions, np.nan)
+
+
+def _intersect_cells(shape: "BaseGeometry", box: Box, width: int, height: int) -> Fractions:
+    """Return the shares by the area of each cell's part of the polygon."""
+    import shapely  # noqa: PLC0415 # as above
+
+    west, south, east, north = box
+    xs, ys = np.linspace(west, east, width + 1), np.linspace(north, south, height + 1)
+    fractions = np.zeros((height, width), np.float32)
+    for row, (top, bottom) in enumerate(pairwise(ys)):
+        of_row = shapely.intersection(shape, shapely.box(west, bottom, east, top))
+        if of_row.is_empty:
+            continue
+        shapely.prepare(of_row)
+        cells = shapely.box(xs[:-1], bottom, xs[1:], top)
+        is_whole = shapely.covers(of_row, cells)
+        is_part = ~is_whole & shapely.intersects(of_row, cells)
+        shares = shapely.area(shapely.intersection(of_row, cells[is_part])) / shapely.area(cells[is_part])
+        fractions[row, is_whole], fractions[row, is_part] = 1, np.minimum(shares, 1)
     return fractions
 
 
@@ -68,9 +136,9 @@ def _framed(wkb: bytes, bounds: Box, box: Box) -> bytes:
     level but for the last digit leaves this cell at its outer side, and GEOS 3.14 then writes to memory that
     is not its own. So two triangles are added beyond the corners. They cover no cell.
     """
-    (west, south, east, north), (left, bottom, right, top) = bounds, box
-    if left <= west and bottom <= south and east <= right and north <= top:
+    if _reaches_no_further(bounds, box):
         return wkb
+    (west, south, east, north), (left, bottom, right, top) = bounds, box
     wide, high = max(east, right) - min(west, left), max(north, top) - min(south, bottom)
     return b"".join(
         [

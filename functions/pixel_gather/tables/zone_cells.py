@@ -318,9 +318,8 @@ class ZonePlaces:
         west, north = transform.c + first_col * transform.a, transform.f + first_row * transform.e
         east, south = west + width * transform.a, north + height * transform.e  # as exactextract rounds
         if self.coverage == "fraction":
-            return covered_shares(
-                wkb, bounds=shape.bounds, box=(west, south, east, north), width=width, height=height
-            )
+            box_on_map = (west, south, east, north)
+            return covered_shares(shape, wkb=wkb, box=box_on_map, width=width, height=height)
         placed = Transform(a=transform.a, b=0, c=west, d=0, e=transform.e, f=north)
         return rasterise(shape, (height, width), placed, all_touched=self.coverage == "touched")
 
