@@ -30,6 +30,8 @@ from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_REASON
 
 _BUSY: Final = frozenset(
     {
+        "429",
+        "503",  # answers to a HEAD have no other code
         "ExecutionLimitExceeded",
         "KmsThrottlingException",
         "RequestLimitExceeded",
@@ -40,6 +42,10 @@ _BUSY: Final = frozenset(
         "TooManyRequestsException",
     }
 )
+_TIMED_OUT: Final = frozenset({"RequestTimeout", "RequestTimeoutException"})
+"""S3 answers the first one by 400."""
+
+_SERVER_ERROR: Final = 500
 _DENIED: Final = frozenset(
     {"403", "AccessDenied", "AccessDeniedException", "KmsAccessDeniedException", "UnauthorizedOperation"}
 )
@@ -90,7 +96,7 @@ def aws_errors_in_words() -> Iterator[None]:
     Raises:
         DeniedError: Credentials are missing or expired, or do not allow the call.
         ThrottledError: There were too many calls.
-        UnreachableError: There was no answer.
+        UnreachableError: There was no answer, or AWS failed.
         DeploymentError: AWS refused the call for another reason.
     """
     try:
@@ -118,13 +124,18 @@ def _translate_answer(error: ClientError) -> GatherError:
         return DeniedError(f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}")
     if code in _DENIED:
         return DeniedError(f"these credentials may not call {call}: {said}")
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    if code and (status >= _SERVER_ERROR or code in _TIMED_OUT):
+        return UnreachableError(f"AWS could not answer {call} ({code}: {said}): try again in a minute")
+    return DeploymentError(_why_refused(code, call, said))
+
+
+def _why_refused(code: str, call: str, said: str) -> str:
     if code == "StateMachineDoesNotExist":
-        return DeploymentError(f"there is no such state machine ({said}): check the ARN, account and Region")
-    return DeploymentError(
-        f"AWS refused {call} ({code}): {said}"
-        if said
-        else f"the answer to {call} is not from AWS: check AWS_ENDPOINT_URL and any proxy"
-    )
+        return f"there is no such state machine ({said}): check the ARN, account and Region"
+    if said:
+        return f"AWS refused {call} ({code}): {said}"
+    return f"the answer to {call} is not from AWS: check AWS_ENDPOINT_URL and any proxy"
 
 
 def _translate_client_error(error: BotoCoreError) -> GatherError:
