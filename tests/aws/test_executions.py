@@ -901,6 +901,16 @@ def test_limit_says_why_it_cannot_be_set(
     assert machine.updates == []
 
 
+@pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound"])
+def test_limit_of_a_map_that_ends_meanwhile_says_so(code: str) -> None:
+    """Step Functions refuses to change a Map Run that has ended since it was described."""
+    machine = FakeStepFunctions(counts={}, refusals={"UpdateMapRun": refusal(code, "UpdateMapRun")})
+    machine.add()
+
+    with pytest.raises(RequestError, match=r"no workers of .* have ended"):
+        gathers(machine).limit(NAME, 5)
+
+
 def test_limit_of_an_unknown_gather_says_so() -> None:
     """As status, stop and redrive do."""
     with pytest.raises(GatherNotFoundError, match="there is no gather 0123"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aws.test_executions import FakeBucket, FakeStepFunctions, gathers
+from aws.test_executions import FakeBucket, FakeStepFunctions, gathers, refusal
 from pixel_gather.core.errors import NotRedrivableError, RequestError, ThrottledError
 from pixel_gather.core.halt_marker import HALTED_KEY
 from pixel_gather.io.aws.executions import Executions
@@ -34,6 +34,12 @@ class Maps(FakeStepFunctions):
     workers: dict[str, int] = field(default_factory=dict)
     """By the execution's name. None has begun of an execution that is not here."""
 
+    n_busy: int = 0
+    """Changes of workers that are throttled first."""
+
+    ended: str = ""
+    """Name of the execution whose Map Run ends after it was described."""
+
     def list_map_runs(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
         name = given["executionArn"].rpartition(":")[2]
@@ -46,6 +52,11 @@ class Maps(FakeStepFunctions):
 
     def update_map_run(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
+        if self.n_busy:
+            self.n_busy -= 1
+            raise refusal("ThrottlingException", "UpdateMapRun")
+        if given["mapRunArn"] == self.ended:
+            raise refusal("ValidationException", "UpdateMapRun")
         self.workers[given["mapRunArn"]] = given["maxConcurrency"]
         return {}
 
@@ -144,6 +155,75 @@ def test_step_functions_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPa
 
     assert switch_of(machine, Maps(), Bucket()).halt(left_s=lambda: 900) == ["a"]
     assert n_tries == 3
+
+
+def test_map_that_ends_meanwhile_keeps_no_other_from_being_halted() -> None:
+    """Step Functions refuses to change it."""
+    machine = Maps(workers={"a": 40, "b": 7}, ended="b")
+    for name in ("a", "b"):
+        machine.add(name)
+
+    assert switch_of(machine, Maps(), Bucket()).halt(left_s=lambda: 10) == ["a"]
+    assert machine.workers == {"a": 1, "b": 7}
+
+
+@pytest.mark.parametrize("n_busy", [3, 1000])
+def test_no_number_of_workers_is_lost_if_step_functions_is_busy(n_busy: int) -> None:
+    """It is asked again. If it stays busy, the deployment is halted still, and can be resumed later."""
+    machine, bucket = Maps(workers={"a": 40, "b": 7}), Bucket()
+    for name in ("a", "b"):
+        machine.add(name)
+    switch = switch_of(machine, Maps(), bucket)
+    switch.halt(left_s=lambda: 900)
+    machine.n_busy = n_busy
+
+    if n_busy == 1000:
+        with pytest.raises(ThrottledError, match="these still have one worker: b, a"):
+            switch.resume()
+        assert switch.gathers.why_halted() is not None
+        machine.n_busy = 0
+
+    assert set(switch.resume()) == {"a", "b"}
+    assert machine.workers == {"a": 40, "b": 7}
+    assert switch.gathers.why_halted() is None
+
+
+def test_halt_that_waits_ends_when_all_goes_on() -> None:
+    """It waits for workers that have not begun, for minutes. Whoever resumes meanwhile is not undone."""
+    machine, bucket = Maps(workers={"a": 40}), Bucket()
+    machine.add("planning")
+    machine.add("a")
+    n_pauses = 0
+
+    def on_pause() -> None:
+        nonlocal n_pauses
+        n_pauses += 1
+        if n_pauses == 5:
+            bucket.objects.clear()
+
+    limited = switch_of(machine, Maps(), bucket, on_pause=on_pause).halt(left_s=lambda: 900 - n_pauses)
+
+    assert (limited, bucket.objects) == ([], {})
+    assert machine.workers == {"a": 40}
+
+
+def test_two_halts_at_one_time_keep_the_numbers_of_both() -> None:
+    """The budget and the alarm of a day may both call. The second one finds the workers lowered."""
+    machine, bucket = Maps(workers={"a": 40}), Bucket()
+    machine.add("a")
+    first = switch_of(machine, Maps(), bucket)
+    n_pauses = 0
+
+    def on_pause() -> None:
+        nonlocal n_pauses
+        n_pauses += 1
+        if n_pauses == 1:
+            first.halt(left_s=lambda: 900)
+
+    switch_of(machine, Maps(), bucket, on_pause=on_pause).halt(left_s=lambda: 900)
+    first.resume()
+
+    assert machine.workers == {"a": 40}
 
 
 def test_nothing_is_redriven_while_all_is_halted() -> None:

@@ -63,6 +63,15 @@ _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 _NO_TOKEN: Final = frozenset({"InvalidToken", "ValidationException"})
 """Step Functions answers ValidationException to a token of over 1,024 letters."""
 
+_MAP_HAS_ENDED: Final = frozenset({"ValidationException", "ResourceNotFound"})
+"""Errors of UpdateMapRun if the Map Run has ended since it was described. The reason of the first one is
+``CANNOT_UPDATE_COMPLETED_MAP_RUN``."""
+
+_NO_WORKERS: Final = (
+    "no workers of {} can be limited now: they have not begun, or have ended, or it is so small that it has "
+    "no map"
+)
+
 _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Errors of a PUT under the condition that nothing is there."""
 
@@ -306,11 +315,7 @@ class Executions(Struct, frozen=True):
             raise RequestError(f"the {self.kind} {id_} does not run any more", field="id")
         run = self._last_map_run(found["executionArn"])
         if run is None or run["status"] != "RUNNING":
-            raise RequestError(
-                f"no workers of {id_} can be limited now: they have not begun, or have ended, or it is so "
-                "small that it has no map",
-                field="id",
-            )
+            raise RequestError(_NO_WORKERS.format(id_), field="id")
         before: int = run["maxConcurrency"]
         if workers > before and (why := may_raise()) is not None:
             raise RequestError(
@@ -318,7 +323,12 @@ class Executions(Struct, frozen=True):
             )
         self.looks.forget(id_)
         with aws_errors_in_words():
-            self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
+            try:
+                self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
+            except ClientError as error:
+                if code_of(error) not in _MAP_HAS_ENDED:
+                    raise
+                raise RequestError(_NO_WORKERS.format(id_), field="id") from error
         return found, before
 
     def redrive(self, id_: str) -> dict[str, Any]:

@@ -6,12 +6,18 @@ Functions knows no less. What runs is not cancelled: its shards are paid, and a 
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import Struct
 
-from pixel_gather.core.errors import GatherNotFoundError, RequestError, ThrottledError
+from pixel_gather.core.errors import (
+    GatherNotFoundError,
+    RequestError,
+    ThrottledError,
+    UnreachableError,
+)
 from pixel_gather.core.halt_marker import HALTED_KEY, halt_content, workers_before
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 from pixel_gather.io.aws.executions import LONGEST_LIST, Executions
@@ -21,6 +27,11 @@ _PAUSE_S: Final = 1.0
 
 _LEAST_S: Final = 20.0
 """Left of the time when no other round begins."""
+
+_MOST_TRIES: Final = 5
+"""To change the workers of what runs, when all goes on."""
+
+_BUSY: Final = (ThrottledError, UnreachableError)
 
 
 class Switch(Struct, frozen=True, kw_only=True):
@@ -40,28 +51,60 @@ class Switch(Struct, frozen=True, kw_only=True):
             left_s: How many seconds there are to look again.
             by_hand: As in `pixel_gather.core.halt_marker.halt_content`.
         """
-        limited = workers_before(self.gathers.control_file(HALTED_KEY))
+        limited = workers_before(self._marker())
         self._mark(limited, by_hand=by_hand)
         while True:
             waiting = [(of, id_) for of, id_ in self._running() if id_ not in limited]
             for executions, id_ in waiting:
-                before = self._change(executions, id_, 1)
-                if before is not None:
-                    limited[id_] = before
-            self._mark(limited, by_hand=by_hand)
+                with suppress(*_BUSY):
+                    before = self._change(executions, id_, 1)
+                    if before is not None:
+                        limited[id_] = before
+                if (marker := self._marker()) is None:  # somebody has resumed the deployment meanwhile
+                    with suppress(ThrottledError):
+                        self._give_back(limited)
+                    return []
+                limited = _higher(limited, workers_before(marker))  # another halt may run beside this one
+                self._mark(limited, by_hand=by_hand)
             if not waiting or left_s() < _LEAST_S:
                 return list(limited)
 
     def resume(self) -> list[str]:
-        """Let all begin again, and give what was limited its workers back. Return the names of the latter."""
-        before = workers_before(self.gathers.control_file(HALTED_KEY))
+        """Give what was limited its workers back, and let all begin again. Return the names of the former.
+
+        The marker goes last, as it has the numbers of workers. So after an error this can be called again.
+
+        Raises:
+            ThrottledError: Step Functions stays busy. The deployment is halted still.
+        """
+        freed = self._give_back(workers_before(self._marker()))
         with aws_errors_in_words():
             self.gathers.s3.delete_object(Bucket=self.gathers.control_bucket, Key=HALTED_KEY)
-        return [
-            id_
-            for executions, id_ in self._running()
-            if id_ in before and self._change(executions, id_, before[id_]) is not None
-        ]
+        return freed
+
+    def _give_back(self, before: Mapping[str, int]) -> list[str]:
+        """Let what runs have as many workers as before. Return the names of what got them."""
+        freed: list[str] = []
+        waiting = [(of, id_) for of, id_ in self._running() if id_ in before]
+        for _ in range(_MOST_TRIES):
+            busy: list[tuple[Executions, str]] = []
+            for executions, id_ in waiting:
+                try:
+                    is_freed = self._change(executions, id_, before[id_]) is not None
+                except _BUSY:
+                    busy.append((executions, id_))
+                else:
+                    freed += [id_] * is_freed
+            waiting = busy
+        if waiting:
+            names = ", ".join(id_ for _, id_ in waiting)
+            raise ThrottledError(
+                f"Step Functions is busy, so these still have one worker: {names}. Resume again in a minute"
+            )
+        return freed
+
+    def _marker(self) -> bytes | None:
+        return self.gathers.control_file(HALTED_KEY)
 
     def _mark(self, limited: Mapping[str, int], *, by_hand: bool) -> None:
         content = halt_content(datetime.now(UTC), limited, by_hand=by_hand)
@@ -80,13 +123,19 @@ class Switch(Struct, frozen=True, kw_only=True):
                     break
 
     def _change(self, executions: Executions, id_: str, workers: int) -> int | None:
-        """Change the workers of what runs, and return how many it had.
+        """Change the workers of what runs, and return how many it had. None if it has no workers now.
 
-        None if it has no workers now, or if Step Functions is busy.
+        Raises:
+            ThrottledError, UnreachableError: Step Functions is busy.
         """
         self.sleep(_PAUSE_S)
         try:
             _, before = executions.change_workers(id_, workers)
-        except (RequestError, GatherNotFoundError, ThrottledError):
+        except (RequestError, GatherNotFoundError):
             return None
         return before
+
+
+def _higher(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Return the higher number of each name. A halt only lowers, so the higher one is from before."""
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
