@@ -74,8 +74,11 @@ _TRANSIENT: Final = [
     "Lambda.ClientExecutionTimeoutException",
     "BusyError",
     "StoreError",
+    "ThrottledError",
+    "UnreachableError",
 ]
-"""Errors that another try can mend. All others would fail again."""
+"""Errors that another try can mend. All others would fail again. The last two are those of a STAC API that is
+searched, and of AWS's own APIs, such as that of the secret with the Earthdata token."""
 
 _ITEM: Final = {
     "gather": sfn.JsonPath.string_at("$.gather"),

@@ -1215,6 +1215,9 @@ FAILURES = [
         "a right is missing",
     ),
     Failure("busy", "Lambda.TooManyRequestsException", "Rate Exceeded", "Rate Exceeded", "redrive later"),
+    Failure(
+        "secret", "ThrottledError", json.dumps({"errorMessage": "too often"}), "too often", "redrive later"
+    ),
     Failure("new", "KeyError", json.dumps({"errorMessage": "'a'"}), "'a'", "the log"),
     Failure("silent", "KeyError", "", "AWS does not say why", "the log"),
 ]

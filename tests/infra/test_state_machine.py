@@ -386,6 +386,8 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
             "States.Timeout",
             "BusyError",
             "StoreError",
+            "ThrottledError",
+            "UnreachableError",
         }
         assert {name for name in retriers if "." not in name} <= {
             each.__name__ for each in vars(errors).values() if isinstance(each, type)

@@ -37,6 +37,8 @@ _ADVICE: Final = {
     "ShardLateError": _LATE,
     "ShardsLeftError": _LATE,
     "BusyError": _BUSY,
+    "ThrottledError": _BUSY,
+    "UnreachableError": _BUSY,
     "Lambda.TooManyRequestsException": _BUSY,
     "Lambda.ServiceException": _BUSY,
     "Lambda.AWSLambdaException": _BUSY,
