@@ -64,7 +64,7 @@ _KEPT_FREE: Final = 0.1
 """Share of an account's concurrency that is kept for the API, for plans and for other applications."""
 
 _LEAST_KEPT_FREE: Final = 2
-"""Status and submit, in an account that may run only ten functions."""
+"""Besides what is reserved. For status and submit, in an account that may run only ten functions."""
 
 
 class SourceBucket(Struct, frozen=True, kw_only=True):
@@ -252,8 +252,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         So a gather can be stopped while workers use all of the rest. Lambda keeps 100 of an account
         unreserved.
         """
-        is_enough = self.account_concurrency >= _UNRESERVED + 2 * _RESERVED
-        return _RESERVED if is_enough else 0
+        return _reserved_for_each(self.account_concurrency)
 
     @classmethod
     def from_context(cls, given: Mapping[str, object]) -> "Settings":
@@ -338,9 +337,15 @@ def _measured(context: Context) -> dict[str, float]:
     return found
 
 
+def _reserved_for_each(account_concurrency: int) -> int:
+    is_enough = account_concurrency >= _UNRESERVED + 2 * _RESERVED
+    return _RESERVED if is_enough else 0
+
+
 def _most_workers(account_concurrency: int) -> int:
-    """Return how much of an account's concurrency gathers may use."""
-    kept_free = max(math.ceil(_KEPT_FREE * account_concurrency), _LEAST_KEPT_FREE)
+    """Return how much of an account's concurrency gathers may use. Workers cannot have what is reserved."""
+    least = 2 * _reserved_for_each(account_concurrency) + _LEAST_KEPT_FREE
+    kept_free = max(math.ceil(_KEPT_FREE * account_concurrency), least)
     return min(account_concurrency - kept_free, _MOST_CHILDREN)
 
 

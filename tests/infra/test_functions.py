@@ -128,10 +128,10 @@ def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
 
 @pytest.mark.parametrize(
     ("account_concurrency", "workers", "n_reserved"),
-    [(4, 2, 0), (10, 8, 0), (50, 45, 0), (119, 107, 0), (120, 108, 10), (1000, 500, 10)],
+    [(4, 2, 0), (10, 8, 0), (50, 45, 0), (119, 107, 0), (120, 98, 10), (240, 216, 10), (1000, 500, 10)],
 )
 def test_workers_leave_room_in_the_account(account_concurrency: int, workers: int, n_reserved: int) -> None:
-    """Gathers take at most nine tenths of the account's concurrency."""
+    """Gathers take at most nine tenths of the account's concurrency, and nothing that is reserved."""
     settings = Settings.from_context({"account_concurrency": account_concurrency})
 
     assert (settings.caps.workers, settings.reserved_for_api) == (workers, n_reserved)
