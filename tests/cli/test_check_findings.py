@@ -36,12 +36,22 @@ def after(seconds: float) -> datetime:
 
 
 class Account:
-    """An account with two stages, whose names begin alike. CloudFormation tells 100 resources at a time."""
+    """An account with two stages, whose names begin alike. CloudFormation tells 100 resources at a time.
+
+    One topic was removed by an update, and another could not be made.
+    """
 
     RESOURCES: Final = [
-        ("AWS::IAM::Role", "RoleOf", "a-role"),
-        ("AWS::Lambda::Function", "FunctionsSubmit", "PixelGather-a-stage-of-20-FunctionsSubmit-1"),
-        ("AWS::SNS::Topic", "MonitoringAlarms6698", "arn:aws:sns:eu-central-1:1:alarms"),
+        ("AWS::IAM::Role", "RoleOf", "a-role", "CREATE_COMPLETE"),
+        (
+            "AWS::Lambda::Function",
+            "FunctionsSubmit",
+            "PixelGather-a-stage-of-20-FunctionsSubmit-1",
+            "UPDATE_COMPLETE",
+        ),
+        ("AWS::SNS::Topic", "MonitoringAlarms6698", "arn:aws:sns:eu-central-1:1:alarms", "CREATE_COMPLETE"),
+        ("AWS::SNS::Topic", "MonitoringAlarms1234", "arn:aws:sns:eu-central-1:1:former", "DELETE_COMPLETE"),
+        ("AWS::SNS::Topic", "MonitoringAlarms5678", None, "CREATE_FAILED"),
     ]
 
     def client(self, _: str) -> Any:
@@ -62,10 +72,11 @@ class Account:
         pages = [
             {
                 "StackResourceSummaries": [
-                    {"ResourceType": kind, "LogicalResourceId": name, "PhysicalResourceId": id_}
+                    {"ResourceType": kind, "LogicalResourceId": name, "ResourceStatus": status}
+                    | ({} if id_ is None else {"PhysicalResourceId": id_})
                 ]
             }
-            for kind, name, id_ in self.RESOURCES
+            for kind, name, id_, status in self.RESOURCES
         ]
         return SimpleNamespace(paginate=lambda **_: pages)
 

@@ -126,7 +126,7 @@ class DeployedStack:
         """Return the names of the stack's resources of a kind, by their names in the template.
 
         CloudFormation cuts long names, so they need not begin with the stack's name. Names of other stacks
-        may begin alike.
+        may begin alike. It still lists what an update has removed. What it could not make has no name.
         """
         pages = self._cloudformation.get_paginator("list_stack_resources").paginate(StackName=self.stack)
         return {
@@ -134,6 +134,8 @@ class DeployedStack:
             for page in pages
             for each in page["StackResourceSummaries"]
             if each["ResourceType"] == kind
+            and each["ResourceStatus"] != "DELETE_COMPLETE"
+            and "PhysicalResourceId" in each
         }
 
     def put_samples(self) -> None:
