@@ -27,6 +27,10 @@ _LOOK_AGAIN_S: Final = 30.0
 _LONGEST_GET_S: Final = 20.0
 """API Gateway waits 29 s for the whole answer."""
 
+_LONGEST_FIRST_S: Final = 5.0
+"""A search that fails later is not tried again. S3 is slow then, and a second try would take API Gateway's
+time as well."""
+
 _LONGEST_LISTING_S: Final = 8.0
 _ALL_LISTINGS_S: Final = 18.0
 """The rest of API Gateway's 29 s is for a cold start and for the answer."""
@@ -89,10 +93,13 @@ class OpenCatalog:
                 "folders it lists",
                 field="expand",
             )
+        began_s = self._clock()
         try:
             return self._runner.run(self._search(query, most, take, expand=expand))
-        except StoreError:  # its items are gone: it was replaced twice since it was opened
+        except StoreError:  # its items may be gone: it was replaced twice since it was opened
             self._catalog = None
+            if self._clock() - began_s > _LONGEST_FIRST_S:
+                raise
             return self._runner.run(self._search(query, most, take, expand=expand))
 
     def close(self) -> None:

@@ -726,6 +726,27 @@ def test_a_catalog_replaced_twice_is_searched_all_the_same(tmp_path: Path) -> No
     opened.close()
 
 
+def test_a_search_that_s3_answers_late_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """API Gateway waits 29 s. The caller is told by then."""
+    environment = {**ENVIRONMENT, "PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet"}
+    now, n_tries = 0.0, 0
+    opened = OpenCatalog(Settings.from_environment(environment), clock=lambda: now)
+
+    async def silent(*_: object) -> None:
+        nonlocal now, n_tries
+        now, n_tries = now + 20, n_tries + 1
+        raise StoreError("no answer in time")
+
+    monkeypatch.setattr("handlers.search.open_catalog.open_catalog", silent)
+    with pytest.raises(StoreError, match="no answer in time"):
+        opened.search(SceneQuery(), most=9, take=lambda each: each["id"])
+    opened.close()
+
+    assert n_tries == 1
+
+
 @pytest.mark.parametrize("target", ["/", "/search", "/area?lat=1&lng=1", "/collections"])
 def test_a_deployment_without_a_catalog_says_so(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     """The sentence names the setting."""
