@@ -2,6 +2,7 @@
 
 import boto3
 
+from pixel_gather.core.errors import DeploymentError
 from pixel_gather.io.aws.aws_errors import aws_errors_in_words
 
 
@@ -10,8 +11,11 @@ def secret_text(name: str) -> str:
 
     Raises:
         DeniedError: This role may not read it.
-        ThrottledError, UnreachableError, DeploymentError: As of every call of AWS's APIs.
+        DeploymentError: It holds bytes, and no text. Or AWS refused the call for another reason.
+        ThrottledError, UnreachableError: As of every call of AWS's APIs.
     """
     with aws_errors_in_words():
         answer = boto3.client("secretsmanager").get_secret_value(SecretId=name)
+    if "SecretString" not in answer:
+        raise DeploymentError(f"the secret {name} holds bytes: store its value as text")
     return str(answer["SecretString"]).strip()
