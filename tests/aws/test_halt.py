@@ -207,6 +207,19 @@ def test_halt_that_waits_ends_when_all_goes_on() -> None:
     assert machine.workers == {"a": 40}
 
 
+def test_what_is_listed_late_is_halted_too() -> None:
+    """ListExecutions is eventually consistent. What began a moment before the marker has not seen it."""
+    machine = Maps(workers={"new": 300})
+
+    def on_pause() -> None:
+        if not machine.executions:
+            machine.add("new")
+
+    limited = switch_of(machine, Maps(), Bucket(), on_pause=on_pause).halt(left_s=lambda: 900)
+
+    assert (limited, machine.workers) == (["new"], {"new": 1})
+
+
 def test_two_halts_at_one_time_keep_the_numbers_of_both() -> None:
     """The budget and the alarm of a day may both call. The second one finds the workers lowered."""
     machine, bucket = Maps(workers={"a": 40}), Bucket()

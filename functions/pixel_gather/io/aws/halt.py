@@ -45,7 +45,8 @@ class Switch(Struct, frozen=True, kw_only=True):
         """Let nothing begin, and let what runs have one worker. Return the names of what was limited.
 
         What has no workers yet is looked at again, until nothing is left: it may have been planned before the
-        marker, and its workers begin minutes later.
+        marker, and its workers begin minutes later. If nothing is left, the list is asked for once more: Step
+        Functions may list late what began a moment before the marker.
 
         Args:
             left_s: How many seconds there are to look again.
@@ -53,6 +54,7 @@ class Switch(Struct, frozen=True, kw_only=True):
         """
         limited = workers_before(self._marker())
         self._mark(limited, by_hand=by_hand)
+        was_empty = False
         while True:
             waiting = [(of, id_) for of, id_ in self._running() if id_ not in limited]
             for executions, id_ in waiting:
@@ -66,8 +68,11 @@ class Switch(Struct, frozen=True, kw_only=True):
                     return []
                 limited = _higher(limited, workers_before(marker))  # another halt may run beside this one
                 self._mark(limited, by_hand=by_hand)
-            if not waiting or left_s() < _LEAST_S:
+            if (was_empty and not waiting) or left_s() < _LEAST_S:
                 return list(limited)
+            was_empty = not waiting
+            if was_empty:
+                self.sleep(_PAUSE_S)
 
     def resume(self) -> list[str]:
         """Give what was limited its workers back, and let all begin again. Return the names of the former.
