@@ -6,7 +6,6 @@ name for the function yet. So it is called in shapely's own library.
 
 import ctypes
 import functools
-import struct
 import sys
 import threading
 from itertools import pairwise
@@ -31,17 +30,20 @@ _MOST_OFF: Final = 0.1
 """Cells by which the sum of the shares may differ from the polygon's area. What is wrong is a whole cell."""
 
 _BESIDE: Final = 1e-6
-"""Share of a cell within which two corners are beside each other."""
+"""Share of a cell within which two places lie beside each other, and not at one place."""
+
+_ROUNDED: Final = 2.0**-20
+"""Share of a cell to which places are rounded. About a millionth, and exact in binary."""
 
 
 def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, height: int) -> Fractions:
     """Return the share of each cell that a polygon covers, from 0 to 1.
 
-    GEOS 3.14 computes them, but for two kinds of polygons. If corners of a polygon lie on edges of cells, it
-    may take a cell inside for one outside, or the reverse, or give up. Then the sum of the shares is not the
-    polygon's area. If a polygon reaches beyond the grid, and one of its corners lies within the last digits
-    of a corner of a cell, GEOS may write to memory that is not its own. For both kinds, each cell is
-    intersected with the polygon.
+    GEOS 3.14 computes them, but for two kinds of polygons. If coordinates lie within the last digits of edges
+    of cells, or of each other, as those of a box in another CRS, or if a point is repeated, GEOS may write to
+    memory that is not its own. So these coordinates are rounded to a millionth of a cell. If corners lie on
+    edges of cells, GEOS may take a cell inside for one outside, or the reverse, or give up. Then the sum of
+    the shares is not the polygon's area, and each cell is intersected with the polygon.
 
     Args:
         shape: A valid polygon or multipolygon.
@@ -59,34 +61,30 @@ def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, h
     """
     import shapely  # noqa: PLC0415 # takes 0.1 s
 
-    if _has_corner_beside_a_cells(shape, box, width, height):
-        return _intersect_cells(shape, box, width, height)
-    fractions = _lay_on_grid(_framed(wkb, shape.bounds, box), box, width, height)
-    (west, south, east, north), is_inside = box, _reaches_no_further(shape.bounds, box)
+    west, south, east, north = box
+    per_cell = width / (east - west), height / (north - south)
+    places = (shapely.get_coordinates(shape) - (west, south)) * per_cell
+    if _are_noisy(places):
+        rounded = shapely.transform(shape, lambda _: np.rint(places / _ROUNDED) * _ROUNDED)
+        if not rounded.is_valid:
+            return _intersect_cells(shape, box, width, height)
+        rounded = shapely.remove_repeated_points(rounded)
+        fractions = _lay_on_grid(rounded.wkb, (0, 0, width, height), width, height)
+    else:
+        fractions = _lay_on_grid(wkb, box, width, height)
+    left, bottom, right, top = shape.bounds
+    is_inside = west <= left and south <= bottom and right <= east and top <= north
     covered = (shape if is_inside else shapely.intersection(shape, shapely.box(*box))).area
-    n_covered = covered / ((east - west) * (north - south)) * fractions.size
-    is_right = abs(fractions.sum(dtype=np.float64) - n_covered) < _MOST_OFF
+    is_right = abs(fractions.sum(dtype=np.float64) - covered * per_cell[0] * per_cell[1]) < _MOST_OFF
     return fractions if is_right else _intersect_cells(shape, box, width, height)
 
 
-def _has_corner_beside_a_cells(shape: "BaseGeometry", box: Box, width: int, height: int) -> bool:
-    """Return whether a polygon that reaches beyond a grid has a corner beside one of a cell."""
-    if _reaches_no_further(shape.bounds, box):
-        return False
-    import shapely  # noqa: PLC0415 # as above
-
-    west, south, east, north = box
-    places = (shapely.get_coordinates(shape) - (west, south)) * (
-        width / (east - west),
-        height / (north - south),
-    )
-    away = np.abs(places - np.rint(places)).max(axis=1)
-    return bool(((away > 0) & (away < _BESIDE)).any())
-
-
-def _reaches_no_further(bounds: Box, box: Box) -> bool:
-    (west, south, east, north), (left, bottom, right, top) = bounds, box
-    return left <= west and bottom <= south and east <= right and north <= top
+def _are_noisy(places: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    """Return whether one place is repeated, or lies beside an edge of a cell or beside another place."""
+    steps = np.diff(places, axis=0)
+    away = np.concatenate([places - np.rint(places), steps])
+    is_beside = (away != 0) & (np.abs(away) < _BESIDE)
+    return bool(is_beside.any() or (steps == 0).all(axis=1).any())
 
 
 def _lay_on_grid(wkb: bytes, box: Box, width: int, height: int) -> Fractions:
@@ -127,31 +125,6 @@ def _intersect_cells(shape: "BaseGeometry", box: Box, width: int, height: int) -
         shares = shapely.area(shapely.intersection(of_row, cells[is_part])) / shapely.area(cells[is_part])
         fractions[row, is_whole], fractions[row, is_part] = 1, np.minimum(shares, 1)
     return fractions
-
-
-def _framed(wkb: bytes, bounds: Box, box: Box) -> bytes:
-    """Return a polygon that reaches beyond a grid as a collection that reaches further.
-
-    GEOS lays one more cell around the grid, up to the box of what it is given. An edge out there that is
-    level but for the last digit leaves this cell at its outer side, and GEOS 3.14 then writes to memory that
-    is not its own. So two triangles are added beyond the corners. They cover no cell.
-    """
-    if _reaches_no_further(bounds, box):
-        return wkb
-    (west, south, east, north), (left, bottom, right, top) = bounds, box
-    wide, high = max(east, right) - min(west, left), max(north, top) - min(south, bottom)
-    return b"".join(
-        [
-            struct.pack("<BII", 1, 7, 3),
-            wkb,
-            _triangle(max(east, right) + wide, max(north, top) + high, wide, high),
-            _triangle(min(west, left) - wide, min(south, bottom) - high, -wide, -high),
-        ]
-    )
-
-
-def _triangle(x: float, y: float, wide: float, high: float) -> bytes:
-    return struct.pack("<BIII8d", 1, 3, 1, 4, x, y, x + wide, y, x + wide, y + high, x, y)
 
 
 @functools.cache
