@@ -453,17 +453,17 @@ def test_task_that_waits_for_a_worker_is_not_timed_out(monkeypatch: pytest.Monke
 
     def wait_and_work(*_: object) -> str:
         with task_clock.uncounted():
-            time.sleep(0.5)
+            time.sleep(1.5)
         may_end.wait(10)
         return "done"
 
     monkeypatch.setattr(stepfunctions, "_invoke_resource", wait_and_work)
     began_s = time.monotonic()
     with pytest.raises(stepfunctions._ExecutionError) as timed_out:
-        task_clock.invoke_resource_with_timeout("a", {}, 0.1)
+        task_clock.invoke_resource_with_timeout("a", {}, 1.0)
     took_s = time.monotonic() - began_s
     may_end.set()
 
     assert timed_out.value.error == "States.Timeout"
-    assert took_s > 0.5
+    assert took_s > 1.5
     assert task_clock.invoke_resource_with_timeout("a", {}, 60.0) == "done"
