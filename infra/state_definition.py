@@ -94,8 +94,10 @@ _ANY_TRY: Final = {
     "execution": sfn.JsonPath.string_at("$.execution"),
     "tasks": sfn.JsonPath.object_at("$.tasks"),
 }
+"""What the event of each try of a worker has."""
+
 _FIRST_TRY: Final = _ANY_TRY | {"limit_s": sfn.JsonPath.number_at("$.limit_s")}
-"""The event of a worker, and of its first try."""
+"""The event of a worker's first try."""
 
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 

@@ -32,7 +32,7 @@ def answer_interrupts() -> None:
     """Let Ctrl-C end this process and its children, even if it was started in the background.
 
     A shell without job control starts such a process with SIGINT ignored, and children inherit that. While
-    the command was imported, SIGINT ended the process.
+    the command is imported, SIGINT ends the process. This sets Python's own handler again.
     """
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -72,10 +72,10 @@ class Emulator:
         }
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return a complete environment for a child process, from that of this process if not told otherwise.
+        """Return a complete environment for a child process, made of ``base`` or of this process's own.
 
-        Its ``AWS_`` variables are left out. A profile, a session token or the endpoint of one service would
-        lead to another place.
+        ``AWS_`` variables of the base are left out. A profile, a session token or the endpoint of one service
+        would lead to another place.
         """
         kept = os.environ if base is None else base
         return {

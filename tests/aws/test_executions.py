@@ -882,8 +882,8 @@ def test_limit_changes_the_map_run_of_a_gather_that_runs(workers: int) -> None:
     ("status", "counts", "map_status", "workers", "says"),
     [
         ("SUCCEEDED", None, "RUNNING", 5, "^id: the gather .* does not run any more"),
-        ("RUNNING", None, "RUNNING", 5, "^id: no workers of .* can be limited now: they have not begun"),
-        ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended, or it is so small"),
+        ("RUNNING", None, "RUNNING", 5, "^id: the workers of .* cannot be limited now: they have not begun"),
+        ("RUNNING", {"succeeded": 2}, "SUCCEEDED", 5, "have not begun, or have ended, or .* is so small"),
         ("RUNNING", {"running": 2}, "RUNNING", 0, "^workers: it must be 1 to 10,000"),
         ("RUNNING", {"running": 2}, "RUNNING", 10_001, "must be 1 to 10,000"),
     ],
@@ -907,7 +907,7 @@ def test_limit_of_a_map_that_ends_meanwhile_says_so(code: str) -> None:
     machine = FakeStepFunctions(counts={}, refusals={"UpdateMapRun": refusal(code, "UpdateMapRun")})
     machine.add()
 
-    with pytest.raises(RequestError, match=r"no workers of .* have ended"):
+    with pytest.raises(RequestError, match=r"the workers of .* have ended"):
         gathers(machine).limit(NAME, 5)
 
 

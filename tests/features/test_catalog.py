@@ -240,7 +240,7 @@ def test_a_note_names_properties_of_several_types(tmp_path: Path) -> None:
 
     made = make_catalog(items, to=tmp_path / "catalog.parquet")
 
-    assert made.notes == ("text in the Parquet file, as the values are of several types: cover, odd",)
+    assert made.notes == ("text in the Parquet file, as their values have several types: cover, odd",)
 
 
 def test_a_note_counts_items_that_share_an_id(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_items_without_end_that_nobody_asked_for_are_ended(monkeypatch: pytest.M
 
     with (
         serving_api(search, method="GET") as server,
-        pytest.raises(StoreError, match="the search does not want"),
+        pytest.raises(StoreError, match="over 50 items, wanted or not: narrow"),
     ):
         found(server, where=parse_where("eo:cloud_cover<1"), most=10)
 

@@ -50,7 +50,8 @@ _WAIT_S: Final = (15, 45)
 """Shortest and longest pause before an append is planned again. Several appends do not all come at once."""
 
 _LATE_WAIT_S: Final = (75, 135)
-"""The same after an hour. A round has nine events. An execution ends at 25,000, and so waits for two days."""
+"""The same after an hour. A round takes nine events of an execution, which ends at 25,000 events or after two
+days. By these pauses the events last for the two days."""
 
 _LATE_AFTER_S: Final = 3600.0
 

@@ -118,7 +118,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_times(self) -> bool:
-        """Whether a server that compares texts and numbers may find too little for it."""
+        """Whether a server may find too little, as it compares texts and numbers and knows no periods."""
         if self.operator in _OF_PARTS:
             return False
         values = self.value if isinstance(self.value, tuple) else (self.value,)
@@ -159,7 +159,7 @@ def parse_where(
 def to_query(where: Where) -> dict[str, dict[str, Any]]:
     """Return conditions as the STAC API's query extension takes them.
 
-    Those that need times are left out.
+    Conditions that need times are left out. The caller checks them on what the server finds.
     """
     query: dict[str, dict[str, Any]] = {}
     for each in where:

@@ -27,10 +27,10 @@ _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 
 
 _MOST_OFF: Final = 0.1
-"""Cells by which the sum of the shares may differ from the polygon's area. What is wrong is a whole cell."""
+"""Cells by which the sum of the shares may differ from the polygon's area. GEOS errs by whole cells."""
 
 _BESIDE: Final = 1e-6
-"""Share of a cell within which two places lie beside each other, and not at one place."""
+"""Two places that differ by less than this share of a cell are too close for GEOS."""
 
 _ROUNDED: Final = 2.0**-20
 """Share of a cell to which places are rounded. About a millionth, and exact in binary."""
@@ -39,11 +39,12 @@ _ROUNDED: Final = 2.0**-20
 def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, height: int) -> Fractions:
     """Return the share of each cell that a polygon covers, from 0 to 1.
 
-    GEOS 3.14 computes them, but for two kinds of polygons. If coordinates lie within the last digits of edges
-    of cells, or of each other, as those of a box in another CRS, or if a point is repeated, GEOS may write to
-    memory that is not its own. So these coordinates are rounded to a millionth of a cell. If corners lie on
-    edges of cells, GEOS may take a cell inside for one outside, or the reverse, or give up. Then the sum of
-    the shares is not the polygon's area, and each cell is intersected with the polygon.
+    GEOS 3.14 computes the shares, but may fail on two kinds of polygons. In one, coordinates differ from
+    edges of cells or from each other only in their last digits, as in a box from another CRS, or a point is
+    repeated. There GEOS may write to memory that is not its own. So all coordinates of such a polygon are
+    rounded to a millionth of a cell. In the other, corners lie on edges of cells. There GEOS may take a cell
+    inside for one outside, or the reverse, or give up. Then the sum of the shares is not the polygon's area,
+    and each cell is intersected with the polygon.
 
     Args:
         shape: A valid polygon or multipolygon.

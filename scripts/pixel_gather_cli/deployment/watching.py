@@ -40,7 +40,7 @@ _LONGER: Final = 1.25
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_FAILURES: Final = 20
 _MOST_FORMER: Final = 20
-"""Looks at the end of before a redrive, until it is believed: more than a minute of them."""
+"""Looks that may show the end from before a redrive: over a minute of them. Then that end is believed."""
 
 type Show = Callable[[Mapping[str, Any]], None]
 
@@ -113,8 +113,8 @@ def looks(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield status documents until the gather or table ends. After a temporary failure the pause doubles.
 
-    Documents that are from before a redrive are left out: those with the ``former_end``. Step Functions
-    does not promise to tell of a redrive at once.
+    ``former_end`` is when it ended before a redrive. Documents with this end are left out for a while, as
+    Step Functions does not promise to tell of a redrive at once.
     """
     n_failures, n_former, is_known = 0, 0, False
     pauses = _pauses(every_s, is_new=is_new)

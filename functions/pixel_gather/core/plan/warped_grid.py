@@ -30,7 +30,7 @@ _EDGE: Final = 1e-10
 
 _MARGIN: Final = 2
 """Pixels that are read around those below the edges of a window. A cubic mean takes up to two on each side.
-At least half a pixel is left for the curve of an edge between two places that are computed."""
+Between two places that are computed, an edge may curve outwards by half a pixel before it needs a third."""
 
 _MOST_ON_EDGE: Final = 1024
 """Pixels on each edge of a window whose places are computed, to learn what is below the window."""

@@ -237,10 +237,10 @@ def _take_means(
 ) -> None:
     """Take the weighted mean of the pixels around each middle, in the order of GDAL's operations.
 
-    A cubic mean is that of 4 x 4 pixels. If one of these is missing or lies beside the source, the mean is
-    that of the four nearest, as a bilinear one. Of these four, missing ones do not count. If the one below
-    the middle is missing, there is no mean. Some lines at a time, so that what is between fits the
-    processor's cache.
+    A cubic mean is that of 4 x 4 pixels. If one of these is missing or lies beyond the source's edge, the
+    bilinear mean of the nearest four takes its place. A bilinear mean leaves missing pixels out. If the
+    pixel below the middle is missing, there is no mean. A few lines are computed at a time, so that the
+    arrays in between fit the processor's cache.
     """
     n_lines = max(_CACHED_PIXELS // out.shape[1], 1)
     all_shown = None if shown is None or around.has_sixteen is None else _where_sixteen(shown)
@@ -266,7 +266,7 @@ def _take_means(
 def _means_of_four(
     pixels: Pixels, shown: Pixels | None, around: FourPixels, lines: slice
 ) -> tuple[Floats, "np.ndarray[Any, np.dtype[np.bool_]]"]:
-    """Return the bilinear means of some lines, and where pixels enough are there for one."""
+    """Return the bilinear means of some lines, and where enough pixels are there for a mean."""
     left, right, upper, lower = (each[lines] for each in around.weights)
     total, of_all = np.zeros(left.shape), np.zeros(left.shape)
     wide = pixels.shape[1]
@@ -286,7 +286,7 @@ def _means_of_four(
 
 
 def _cubic_means(pixels: Pixels, around: FourPixels, lines: slice) -> Floats:
-    """Return the cubic means of some lines. Where a pixel is missing or beside the source, they are any."""
+    """Return the cubic means of some lines. They mean nothing where one of the 4 x 4 pixels is not there."""
     _, right, _, lower = (each[lines] for each in around.weights)
     across, total = _cubic_weights(right), np.zeros(right.shape)
     for down, of_row in zip(_STEPS["cubic"], _cubic_weights(lower), strict=True):
@@ -299,10 +299,10 @@ def _cubic_means(pixels: Pixels, around: FourPixels, lines: slice) -> Floats:
 
 
 def _cubic_weights(share: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the weights of four pixels in a row, by the way of the middle from the second to the third one.
+    """Return the weights of four pixels in a row.
 
-    They are those of Keys, Cubic convolution interpolation for digital image processing (1981), with -1/2
-    for his a.
+    ``share`` is how far the middle lies from the second pixel to the third, 0 to 1. The weights are those of
+    Keys, Cubic convolution interpolation for digital image processing (1981), with a = -1/2.
     """
     half = 0.5 * share
     half_square, three = half * share, 3.0 * share
@@ -315,7 +315,7 @@ def _cubic_weights(share: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _where_sixteen(shown: Pixels) -> Pixels:
-    """Return where 4 x 4 pixels are there: one before, itself and two after, down and across."""
+    """Return where all 4 x 4 pixels are there: from one before to two after, down and across."""
     found = np.zeros_like(shown)
     across = shown[:, :-3] & shown[:, 1:-2] & shown[:, 2:-1] & shown[:, 3:]
     found[1:-2, 1:-2] = across[:-3] & across[1:-2] & across[2:-1] & across[3:]
@@ -380,7 +380,7 @@ def _around_places(
     at_cols, left, right = _neighbours(cols, warp.own.width)
     at_rows, upper, lower = _neighbours(rows, warp.own.height)
     steps, has_sixteen = _STEPS[resampling], None
-    for step in (steps[0], steps[-1]):  # they were read, too
+    for step in (steps[0], steps[-1]):  # an error if the outermost pixels were not read
         beside_cols = np.clip(at_cols + step, 0, warp.own.width - 1)
         _positions(beside_cols, np.clip(at_rows + step, 0, warp.own.height - 1), window)
     if resampling == "cubic":

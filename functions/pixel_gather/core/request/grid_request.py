@@ -59,11 +59,11 @@ class GridRequest(RequestPart):
     resampling: Resampling | dict[str, Resampling] | None = Field(
         None,
         description="How pixels become one: for all bands, or by name. With crs: nearest, the pixel below "
-        "the middle (the default), bilinear, the weighted mean of the four around it, or cubic, that of the "
-        "4 x 4 around it; for classes, such as scl, always nearest. Without crs: how whole blocks of finer "
-        "pixels become one, average if not given. Bands of classes are never averaged: they get mode. "
-        "average: the mean of the pixels that are not missing. mode: the most frequent value, the least of "
-        "several. nearest: the pixel right below the middle.",
+        "the middle (the default); bilinear, the weighted mean of the four around the middle; or cubic, "
+        "the weighted mean of the 4 x 4 around it. Classes, such as scl, always get nearest. Without crs: "
+        "how whole blocks of finer pixels become one, average if not given. Bands of classes are never "
+        "averaged: they get mode. average: the mean of the pixels that are not missing. mode: the most "
+        "frequent value, the least of several. nearest: the pixel right below the middle.",
     )
 
     @field_validator("resampling")

@@ -303,7 +303,7 @@ def _made(
         of_several_types = _write_parquet(spooled, store, key, place=place, etag=written.etag)
         if of_several_types:
             tally.notes.append(
-                f"text in the Parquet file, as the values are of several types: {', '.join(of_several_types)}"
+                f"text in the Parquet file, as their values have several types: {', '.join(of_several_types)}"
             )
     return MadeCatalog(
         place=show_place(check_place(place)),
@@ -548,9 +548,9 @@ async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[
 
 
 def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> list[str]:
-    """Write the Parquet file of a version; if another was written meanwhile, of that one.
+    """Write the Parquet file of a version. If a newer version was written meanwhile, write that one's file.
 
-    Returns as `write_geoparquet`.
+    Returns what `write_geoparquet` returns.
     """
     of_several_types = _put_parquet(spooled, store, key)
     while (now := run(present_etag(store, key))) not in (etag, None):

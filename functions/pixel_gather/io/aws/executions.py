@@ -68,8 +68,8 @@ _MAP_HAS_ENDED: Final = frozenset({"ValidationException", "ResourceNotFound"})
 ``CANNOT_UPDATE_COMPLETED_MAP_RUN``."""
 
 _NO_WORKERS: Final = (
-    "no workers of {} can be limited now: they have not begun, or have ended, or it is so small that it has "
-    "no map"
+    "the workers of {0} cannot be limited now: they have not begun, or have ended, or {0} is so small that "
+    "it has no Map Run"
 )
 
 _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})

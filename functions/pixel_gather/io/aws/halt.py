@@ -29,7 +29,7 @@ _LEAST_S: Final = 20.0
 """Left of the time when no other round begins."""
 
 _MOST_TRIES: Final = 5
-"""To change the workers of what runs, when all goes on."""
+"""Tries to give each gather and table its workers back while Step Functions is busy."""
 
 _BUSY: Final = (ThrottledError, UnreachableError)
 
@@ -75,12 +75,13 @@ class Switch(Struct, frozen=True, kw_only=True):
                 self.sleep(_PAUSE_S)
 
     def resume(self) -> list[str]:
-        """Give what was limited its workers back, and let all begin again. Return the names of the former.
+        """Give what was limited its workers back, and let all begin again. Return the names of what got them.
 
-        The marker goes last, as it has the numbers of workers. So after an error this can be called again.
+        The marker is removed last, as it holds the numbers of workers. So this can be called again after an
+        error.
 
         Raises:
-            ThrottledError: Step Functions stays busy. The deployment is halted still.
+            ThrottledError: Step Functions stays busy. The deployment stays halted.
         """
         freed = self._give_back(workers_before(self._marker()))
         with aws_errors_in_words():

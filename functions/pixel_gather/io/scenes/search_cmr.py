@@ -20,7 +20,7 @@ from pixel_gather.io.store.json_http import JsonClient
 
 _PAGE: Final = 2000
 _MOST_LOOKED_AT: Final = 1_000_000
-"""Granules that CMR may send of which none is wanted, before the search ends."""
+"""Granules, wanted or not, after which a search ends in an error, unless ``most`` is higher."""
 
 _SEARCH_AFTER: Final = "cmr-search-after"
 _SIDES: Final = ("West", "South", "East", "North")
@@ -43,8 +43,8 @@ class CmrSearch(Struct, frozen=True, kw_only=True):
 def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield the granules that CMR finds and that are wanted, as STAC items, each once.
 
-    CMR is asked for a box and for times; all else is looked at here. ``skipped`` gets granules without a
-    place, a time or data.
+    CMR is asked for a box and for times; all other conditions are checked here. ``skipped`` gets granules
+    without a place, a time or data.
 
     Raises:
         RequestError: No collection is named, or CMR refuses the search.
@@ -66,8 +66,10 @@ def _found(search: CmrSearch, client: JsonClient, skipped: SkippedItems) -> Iter
         if not isinstance(found, list):
             raise StoreError("CMR does not answer with a page of granules")
         n += len(found)
-        if n > max(_MOST_LOOKED_AT, search.wanted.most):
-            raise StoreError("CMR sends granules without end that the search does not want")
+        if n > (most := max(_MOST_LOOKED_AT, search.wanted.most)):
+            raise StoreError(
+                f"CMR has sent over {most:,} granules, wanted or not: narrow the area or the times"
+            )
         for granule in found:
             item = _item(granule)
             if item is None:

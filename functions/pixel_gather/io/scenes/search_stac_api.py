@@ -26,7 +26,7 @@ from pixel_gather.io.store.json_http import JsonAnswer, JsonClient
 _PAGE: Final = 250
 _MOST_EMPTY_PAGES: Final = 20
 _MOST_LOOKED_AT: Final = 1_000_000
-"""Items that a server may send of which none is wanted, before the search ends."""
+"""Items, wanted or not, after which a search ends in an error, unless ``most`` is higher."""
 
 _QUERY_CLASS: Final = "item-search#query"
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]+:[ -~]*")
@@ -68,8 +68,10 @@ def search_items(
     def sent() -> Iterator[dict[str, Any]]:
         pages = _pages(_first(search, api, client), client, key_of=api)
         for n_looked_at, item in enumerate(chain.from_iterable(pages), 1):
-            if n_looked_at > max(_MOST_LOOKED_AT, search.most):
-                raise StoreError(f"{host} sends items without end that the search does not want")
+            if n_looked_at > (most := max(_MOST_LOOKED_AT, search.most)):
+                raise StoreError(
+                    f"{host} has sent over {most:,} items, wanted or not: narrow the area or the times"
+                )
             if isinstance(item, dict):
                 yield item
             else:
