@@ -29,13 +29,18 @@ _YEARS: Final = range(1800, 2200)
 """Whole numbers that are years where a property is a time."""
 
 
-def _compare_in_order(compare: Callable[[Any, Any], bool], *, with_last: bool) -> Callable[[Any, Any], bool]:
-    """Return what compares numbers, texts or times: a time with the first or the last moment of a period."""
+def bound_us(operator: str, period: TimeRange) -> int:
+    """Return the moment of a period that ``lt``, ``lte``, ``gt`` or ``gte`` compares a time with."""
+    return period.stop_us if operator in ("lte", "gt") else period.start_us
+
+
+def _compare_in_order(operator: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Return what compares numbers, texts or times."""
 
     def holds(found: Any, wanted: Any) -> bool:
         if (times := _as_times(found, wanted)) is not None:
             time, period = times
-            return compare(time.start_us, period.stop_us if with_last else period.start_us)
+            return compare(time.start_us, bound_us(operator, period))
         is_text = isinstance(found, str), isinstance(wanted, str)
         is_truth = isinstance(found, bool) or isinstance(wanted, bool)
         is_known = isinstance(found, str | int | float)
@@ -75,10 +80,10 @@ def _equal(found: Any, wanted: Any) -> bool:
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "eq": _equal,
     "neq": lambda found, wanted: not _equal(found, wanted),
-    "lt": _compare_in_order(lt, with_last=False),
-    "lte": _compare_in_order(le, with_last=True),
-    "gt": _compare_in_order(gt, with_last=True),
-    "gte": _compare_in_order(ge, with_last=False),
+    "lt": _compare_in_order("lt", lt),
+    "lte": _compare_in_order("lte", le),
+    "gt": _compare_in_order("gt", gt),
+    "gte": _compare_in_order("gte", ge),
     "startsWith": lambda found, wanted: isinstance(found, str) and found.startswith(wanted),
     "endsWith": lambda found, wanted: isinstance(found, str) and found.endswith(wanted),
     "contains": lambda found, wanted: isinstance(found, str) and wanted in found,

@@ -25,7 +25,6 @@ type Fractions = np.ndarray[Any, np.dtype[np.float32]]
 _NAMES: Final = ("libgeos_c*", "geos_c*")
 _FOLDERS: Final = ("../shapely.libs", ".dylibs", "../shapely.libs/.dylibs")
 
-
 _MOST_OFF: Final = 0.1
 """Cells by which the sum of the shares may differ from the polygon's area. GEOS errs by whole cells."""
 

@@ -10,16 +10,13 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.results.row_coordinates import Values, missing_in
-from pixel_gather.core.scene_conditions import Condition, Value, Where
+from pixel_gather.core.scene_conditions import Condition, Value, Where, bound_us
 from pixel_gather.core.time_range import TimeRange, parse_period
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _FIELD: Final = "where"
 _MOST_SHOWN: Final = 4
-_WITH_LAST: Final = frozenset({"lte", "gt"})
-"""Operators that compare a time with the last moment of a period, and not with the first one."""
-
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": np.equal,
     "neq": np.not_equal,
@@ -124,8 +121,7 @@ def _said_of(there: Values) -> str:
 def _meet_periods(operator: str, times: Values, periods: list[TimeRange]) -> Mask:
     if operator not in ("eq", "neq", "in"):
         (period,) = periods
-        bound_us = period.stop_us if operator in _WITH_LAST else period.start_us
-        in_order: Mask = _COMPARE[operator](times, bound_us)
+        in_order: Mask = _COMPARE[operator](times, bound_us(operator, period))
         return in_order
     is_in: Mask = np.logical_or.reduce([(p.start_us <= times) & (times <= p.stop_us) for p in periods])
     return ~is_in if operator == "neq" else is_in

@@ -117,17 +117,23 @@ def _translate_answer(error: ClientError) -> GatherError:
     said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
     if code in _BUSY:
         return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
-    if code in _EXPIRED or code == _OF_HEAD:
-        expired = f"the AWS credentials have expired: {HOW_TO_SIGN_IN}"
-        return DeniedError(f"AWS refused {call}, and {NO_REASON}" if code == _OF_HEAD else expired)
-    if code in _INVALID:
-        return DeniedError(f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}")
-    if code in _DENIED:
-        return DeniedError(f"these credentials may not call {call}: {said}")
+    if (why := _why_denied(code, call, said)) is not None:
+        return DeniedError(why)
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if code and (status >= _SERVER_ERROR or code in _TIMED_OUT):
         return UnreachableError(f"AWS could not answer {call} ({code}: {said}): try again in a minute")
     return DeploymentError(_why_refused(code, call, said))
+
+
+def _why_denied(code: str, call: str, said: str) -> str | None:
+    """Say what is wrong with the credentials; None if nothing is."""
+    if code == _OF_HEAD:
+        return f"AWS refused {call}, and {NO_REASON}"
+    if code in _EXPIRED:
+        return f"the AWS credentials have expired: {HOW_TO_SIGN_IN}"
+    if code in _INVALID:
+        return f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}"
+    return f"these credentials may not call {call}: {said}" if code in _DENIED else None
 
 
 def _why_refused(code: str, call: str, said: str) -> str:

@@ -155,11 +155,8 @@ def _box(umm: Mapping[str, Any]) -> list[float] | None:
     try:
         geometry = umm["SpatialExtent"]["HorizontalSpatialDomain"]["Geometry"]
         boxes = [
-            side
+            check_box([each[f"{name}BoundingCoordinate"] for name in _SIDES], field="box")
             for each in geometry.get("BoundingRectangles") or ()
-            for side in sides_of(
-                check_box([each[f"{name}BoundingCoordinate"] for name in _SIDES], field="box")
-            )
         ]
         rings = [_positions(each["Boundary"]["Points"]) for each in geometry.get("GPolygons") or ()]
         lines = [_positions(each["Points"]) for each in geometry.get("Lines") or ()]
