@@ -1,6 +1,7 @@
 """Sources that are warped onto a grid in another CRS, read into a shard."""
 
 import threading
+import warnings
 from copy import replace
 from functools import partial
 from typing import Any
@@ -241,3 +242,16 @@ def test_cubic_means_end_at_the_last_numbers_of_a_dtype() -> None:
     assert as_floats.min() < 0
     assert as_floats.max() > 255
     np.testing.assert_array_equal(as_bytes, np.floor(np.clip(as_floats, 0, 255) + 0.5))
+
+
+@pytest.mark.parametrize("resampling", ["bilinear", "cubic"])
+@pytest.mark.parametrize("nodata", [-np.inf, None])
+def test_infinite_pixels_are_warped_without_a_warning(resampling: Resampling, nodata: float | None) -> None:
+    """Also if they mark what is missing."""
+    pixels = np.random.default_rng(1).random((12, 14))
+    pixels[3, 4], pixels[8, 8], pixels[8, 9] = -np.inf, np.inf, -np.inf
+
+    with warnings.catch_warnings(action="error"):
+        found = warped_aside(pixels, resampling=resampling, nodata=nodata)
+
+    assert 0 < np.isfinite(found).mean() < 1

@@ -225,6 +225,7 @@ def _shown(pixels: Pixels, nodata: float | None) -> Pixels | None:
     return None if is_valid is None or is_valid.all() else is_valid
 
 
+@np.errstate(invalid="ignore")  # infinity less infinity is NaN, as of GDAL
 def _take_means(
     pixels: Pixels,
     shown: Pixels | None,
