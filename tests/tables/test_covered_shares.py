@@ -88,7 +88,7 @@ def _corners(n: int) -> tuple[np.ndarray[Any, Any], ...]:
     ],
 )
 def test_corners_beside_those_of_cells_do_not_end_the_process(shape: BaseGeometry) -> None:
-    """Nor do repeated points. GEOS would write to memory that is not its own."""
+    """If GEOS got them or repeated points as they are, it would write to memory that is not its own."""
     wanted = shapely.intersection(shape.buffer(0), shapely.box(0, 0, 10, 10)).area
     assert _shares(shape).sum(dtype=float) == pytest.approx(wanted, abs=1e-4)
 

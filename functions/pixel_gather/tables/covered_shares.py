@@ -38,12 +38,15 @@ _ROUNDED: Final = 2.0**-20
 def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, height: int) -> Fractions:
     """Return the share of each cell that a polygon covers, from 0 to 1.
 
-    GEOS 3.14 computes the shares, but may fail on two kinds of polygons. In one, coordinates differ from
-    edges of cells or from each other only in their last digits, as in a box from another CRS, or a point is
-    repeated. There GEOS may write to memory that is not its own. So all coordinates of such a polygon are
-    rounded to a millionth of a cell. In the other, corners lie on edges of cells. There GEOS may take a cell
-    inside for one outside, or the reverse, or give up. Then the sum of the shares is not the polygon's area,
-    and each cell is intersected with the polygon.
+    GEOS 3.14 computes the shares, but it has two faults.
+
+    It may write to memory that is not its own if a point is repeated, or if coordinates differ only in their
+    last digits from those of the next point or from edges of cells, as in a box from another CRS. So all
+    coordinates of such a polygon are first rounded to a millionth of a cell.
+
+    If corners lie on edges of cells, it may take a cell inside for one outside, or the reverse, or give up.
+    So the sum of the shares is compared with the polygon's area. If they differ by a tenth of a cell or more,
+    or if rounding made the polygon invalid, each cell is intersected with the polygon instead.
 
     Args:
         shape: A valid polygon or multipolygon.
@@ -80,7 +83,11 @@ def covered_shares(shape: "BaseGeometry", *, wkb: bytes, box: Box, width: int, h
 
 
 def _are_noisy(places: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    """Return whether one place is repeated, or lies beside an edge of a cell or beside another place."""
+    """Return whether two successive corners are equal or almost, or one lies almost on an edge of a cell.
+
+    Args:
+        places: The corners in cells, shape (corner, 2). Almost means by less than `_BESIDE`, but not exactly.
+    """
     steps = np.diff(places, axis=0)
     away = np.concatenate([places - np.rint(places), steps])
     is_beside = (away != 0) & (np.abs(away) < _BESIDE)

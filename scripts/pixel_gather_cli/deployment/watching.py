@@ -143,9 +143,9 @@ def looks(
 
 
 def _pauses(every_s: float, *, is_new: bool) -> Iterator[float]:
-    """Yield the pause before each request. A new gather starts with short ones, as it may end soon.
+    """Yield the pause before each request. For a new gather the first ones are short, as it may end soon.
 
-    Before the map begins, a status request does not call the throttled DescribeMapRun.
+    That is harmless: before the map begins, no status request calls the throttled DescribeMapRun.
     """
     pause_s = _SHORTEST_PAUSE_S if is_new else every_s
     while True:
@@ -225,7 +225,7 @@ class WatchLines:
 
 
 def phase_text(document: Mapping[str, Any]) -> str:
-    """Return the state; while it runs also ``planning`` or ``finishing``, and of a table its round."""
+    """Return the state. A gather that runs may also plan, finish or wait; a table has rounds."""
     shards = document.get("shards")
     if document["state"] != "running":
         return state_text(document)

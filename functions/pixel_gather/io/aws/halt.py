@@ -1,7 +1,8 @@
 """Halts a deployment whose budget is spent, and lets it go on.
 
 To halt is to put a marker, which every plan looks for, and then to let all that runs have one worker. Step
-Functions knows no less. What runs is not cancelled: its shards are paid, and a worker costs cents an hour.
+Functions allows no fewer. Nothing is cancelled: shards that are done have been paid for, and one worker costs
+only cents an hour.
 """
 
 import time
@@ -44,9 +45,10 @@ class Switch(Struct, frozen=True, kw_only=True):
     def halt(self, *, left_s: Callable[[], float], by_hand: bool = False) -> list[str]:
         """Let nothing begin, and let what runs have one worker. Return the names of what was limited.
 
-        What has no workers yet is looked at again, until nothing is left: it may have been planned before the
-        marker, and its workers begin minutes later. If nothing is left, the list is asked for once more: Step
-        Functions may list late what began a moment before the marker.
+        What runs but has no workers yet is looked at again until it has some, or until the time is nearly
+        over: it may have been planned before the marker, and its workers begin minutes later. At the end the
+        list is read once more, as Step Functions may be late to list what began just before the marker. If
+        somebody resumes the deployment meanwhile, all get their workers back, and nothing was limited.
 
         Args:
             left_s: How many seconds there are to look again.
@@ -129,7 +131,7 @@ class Switch(Struct, frozen=True, kw_only=True):
                     break
 
     def _change(self, executions: Executions, id_: str, workers: int) -> int | None:
-        """Change the workers of what runs, and return how many it had. None if it has no workers now.
+        """Change the workers of what runs, and return how many it had. None if it has no workers.
 
         Raises:
             ThrottledError, UnreachableError: Step Functions is busy.
