@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 import shapely
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from shapely.geometry.base import BaseGeometry
 
@@ -93,19 +93,22 @@ def test_corners_beside_those_of_cells_do_not_end_the_process(shape: BaseGeometr
     assert _shares(shape).sum(dtype=float) == pytest.approx(wanted, abs=1e-4)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much])
+@example(corners=[(0, 2), (0, 0), (1, 3), (0, 0), (2, 5)], noise=-17, seed=0)
+@example(corners=[(5, 6), (4, 4), (0, 4), (3, 9)], noise=-17, seed=0)
 @given(
     corners=st.lists(st.tuples(st.integers(-3, 13), st.integers(-3, 13)), min_size=3, max_size=8),
     noise=st.integers(-18, -7),
-    seed=st.integers(0, 2**32 - 1),
+    seed=st.integers(0, 1000),
 )
 def test_a_polygon_on_the_corners_of_cells_covers_its_area(
     corners: list[tuple[int, int]], noise: int, seed: int
 ) -> None:
     """Whether its corners lie there exactly, or were warped there."""
-    beside = np.random.default_rng(seed).normal(0, 10.0**noise, (len(corners), 2))
-    shape = shapely.Polygon(np.array(corners) + beside).buffer(0)  # valid, also where its edges cross
-    assume(not shape.is_empty)
+    exact = shapely.Polygon(corners).buffer(0)
+    turns = np.random.default_rng(seed).uniform(10, 100, (2, 2))  # the same place has the same noise
+    shape = shapely.transform(exact, lambda places: places + 10.0**noise * np.sin(places @ turns + seed))
+    assume(shape.is_valid and not shape.is_empty)
 
-    wanted = shapely.intersection(shape, shapely.box(0, 0, 10, 10)).area
+    wanted = shapely.intersection(exact, shapely.box(0, 0, 10, 10)).area
     assert _shares(shape).sum(dtype=float) == pytest.approx(wanted, abs=1e-4)
