@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -350,7 +351,7 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
         found = found_by_cmr(server, short_name="HLSL30", bbox=(170, 0, -170, 20), datetime="2024")
 
     assert [each["id"] for each in found] == ["G1", "G2"]
-    assert found[0]["bbox"] == [179.0, 10.0, -179.0, 11.0]
+    assert found[0]["bbox"] == pytest.approx([179, 10, -179, 11.0016], abs=1e-4)
     assert found[0]["assets"] == {"B04": {"href": "s3://bucket/G1.B04.tif", "roles": ["data"]}}
     assert found[0]["properties"]["eo:cloud_cover"] == 12
 
@@ -425,6 +426,25 @@ def rectangle(*sides: float) -> dict[str, float]:
 def test_a_granule_of_cmr_covers_all_of_its_shapes(geometry: dict[str, Any], box: list[float]) -> None:
     """Several boxes, a ring around the Earth or a pole, points and lines make one box."""
     assert [each["bbox"] for each in granules(placed(**geometry))] == [box]
+
+
+_APEX = math.degrees(math.atan(math.tan(math.radians(60)) / math.cos(math.radians(1))))
+"""The latitude that a great circle reaches between two places at 60 degrees, 2 degrees of longitude apart."""
+
+
+@pytest.mark.parametrize(
+    ("geometry", "box"),
+    [
+        ({"GPolygons": [ring((5, 59), (7, 59), (7, 60), (5, 60))]}, [5, 59, 7, _APEX]),
+        ({"GPolygons": [ring((5, -59), (7, -59), (7, -60), (5, -60))]}, [5, -_APEX, 7, -59]),
+        ({"GPolygons": [ring((179, 59), (-179, 59), (-179, 60), (179, 60))]}, [179, 59, -179, _APEX]),
+        ({"Lines": [{"Points": ring((5, 60), (7, 60))["Boundary"]["Points"]}]}, [5, 60, 7, _APEX]),
+        ({"BoundingRectangles": [rectangle(5, 59, 7, 60)]}, [5, 59, 7, 60]),
+    ],
+)
+def test_edges_of_a_granule_of_cmr_are_great_circles(geometry: dict[str, Any], box: list[float]) -> None:
+    """A tile of 2 degrees at 60 degrees reaches 420 m beyond its corners; a rectangle does not."""
+    assert granules(placed(**geometry))[0]["bbox"] == pytest.approx(box, abs=1e-6)
 
 
 @pytest.mark.parametrize(

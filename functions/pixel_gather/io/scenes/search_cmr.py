@@ -4,7 +4,7 @@ https://cmr.earthdata.nasa.gov/search/site/docs/search/api.html, "Search After".
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -149,7 +149,11 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _box(umm: Mapping[str, Any]) -> list[float] | None:
-    """Return the box around all shapes of a granule; west > east if it crosses the antimeridian."""
+    """Return the box around all shapes of a granule; west > east if it crosses the antimeridian.
+
+    The edges of a granule's polygons and lines are great circles, so their box reaches nearer to the pole
+    than their corners do. ("Polygon Support in CMR Search & Ingest Interfaces")
+    """
     import shapely  # noqa: PLC0415 # a quarter of a function's start, seldom needed
 
     try:
@@ -164,10 +168,25 @@ def _box(umm: Mapping[str, Any]) -> list[float] | None:
         shapes = [shapely.box(*part) for each in boxes for part in sides_of(each)]
         shapes += [*map(shapely.Polygon, rings), *map(shapely.LineString, lines), *map(shapely.Point, points)]
         found = unwrapped_shape(shapely.GeometryCollection(shapes))
+        between = [latitude for corners in rings + lines for latitude in _latitudes_between(corners)]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, shapely.errors.ShapelyError):
         return None
     west, south, east, north = found.bounds
-    return None if found.is_empty else [west, south, wrap_longitude(east), north]
+    if found.is_empty:
+        return None
+    return [west, min([south, *between]), wrap_longitude(east), max([north, *between])]
+
+
+def _latitudes_between(corners: Sequence[tuple[float, float]]) -> Iterator[float]:
+    """Yield the latitudes, in degrees, of 63 places on the great circle from each corner to the next."""
+    import numpy as np  # noqa: PLC0415 # as above
+
+    longitude, latitude = np.radians(np.array(corners).T)
+    around = np.cos(latitude)
+    at = np.array([around * np.cos(longitude), around * np.sin(longitude), np.sin(latitude)])[..., np.newaxis]
+    share = np.arange(1, 64) / 64
+    x, y, z = at[:, :-1] * (1 - share) + at[:, 1:] * share
+    yield from np.degrees(np.arctan2(z, np.hypot(x, y))).flat
 
 
 def _positions(points: Any) -> list[tuple[float, float]]:
