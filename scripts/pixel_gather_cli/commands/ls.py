@@ -43,16 +43,17 @@ _MOST_SHOWN: Final = 20
     "pattern",
     metavar="PATTERN",
     help="Where the time is in an href: a regular expression with %Y %m %d %j %H %M %S for its "
-    "parts, such as _%Y%m%d_; or auto, for the names of Landsat, Sentinel, HLS, MODIS and VIIRS products.  "
-    "[default: auto]",
+    "parts, such as _%Y%m%d_; or auto, for the names of Landsat, Sentinel, HLS, MODIS, VIIRS, OPERA, "
+    "ECOSTRESS, EMIT, Planet and NAIP products.  [default: auto]",
 )
 @click.option(
     "--band",
     "band_pattern",
     metavar="PATTERN",
     help="Where the band is in an href: a regular expression with the band in parentheses, such as "
-    r"'_(B\d+)\.tif'; or auto, for the names of Landsat, Sentinel and HLS products. Files that differ in "
-    "nothing else are one scene, or those of which a group (?P<scene>...) matches the same.",
+    r"'_(B\d+)\.tif'; or auto, for the names of Landsat, Sentinel, HLS, OPERA and ECOSTRESS products. "
+    "Files that differ in nothing else are one scene, or those of which a group (?P<scene>...) matches the "
+    "same.",
 )
 @click.option("--long", "is_long", is_flag=True, help="CSV with size and modification time.")
 @click.option(

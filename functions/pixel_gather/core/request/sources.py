@@ -189,14 +189,15 @@ class Sources(RequestPart):
         min_length=1,
         description="Takes the time from hrefs if the list has none. A regular expression with %Y, %m, "
         "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_. Or auto, for the names of "
-        "Landsat, Sentinel, HLS, MODIS and VIIRS products, which is the default of a prefix.",
+        "Landsat, Sentinel, HLS, MODIS, VIIRS, OPERA, ECOSTRESS, EMIT, Planet and NAIP products, which is "
+        "the default of a prefix.",
     )
     band: str | None = Field(
         None,
         min_length=1,
         description="Takes the band from hrefs if the list has none, so that files of a scene share a row. A "
         r"regular expression with the band in parentheses, such as _(B\d+)\.tif. Or auto, for the names of "
-        "Landsat, Sentinel and HLS products.",
+        "Landsat, Sentinel, HLS, OPERA and ECOSTRESS products.",
     )
     rows: SkipJsonSchema[GivenRows | None] = Field(
         None,

@@ -1,7 +1,7 @@
 """Finds the band and the scene in a source's href, for lists without a ``band`` column.
 
 A pattern is a regular expression with the band in parentheses. Built-in patterns cover the names of Landsat,
-Sentinel-1, Sentinel-2 and HLS products.
+Sentinel-1, Sentinel-2, HLS, OPERA and ECOSTRESS products.
 """
 
 import re
@@ -45,6 +45,8 @@ _PRODUCTS: Final = (
     # Sentinel-1, ground range
     r"(?P<scene>S1[A-D]_\w\w_GRD\w_\w{4}_\w+)(?:\.SAFE)?/measurement/(?:s1[a-d]-\w\w-grd|iw|ew|s\d)-([vh]{2})[-.]",
     r"(?P<scene>HLS\.[LS]30\.T\w{5}\.\d{7}T\d{6}\.v\d\.\d)\.(\w+)" + _FILE,
+    r"(?P<scene>OPERA_L\d_[\w-]+?_\d{8}T\d{6}Z_\d{8}T\d{6}Z_\w+?_v\d(?:\.\d)?)_([\w-]+)" + _FILE,
+    r"(?P<scene>ECO(?:v\d{3}|STRESS)_L\d\w+?_\d{8}T\d{6}_\d{4}_\d\d)_(\w+)" + _FILE,
 )
 
 _MOST_BANDS: Final = 20
@@ -53,7 +55,7 @@ _MOST_BANDS: Final = 20
 _WAY: Final = "sources.band (--band of ls, plan and run)"
 _MIXED: Final = "Each is a row, or a scene, by itself"
 _MOST_NAMED: Final = 4
-_LOOKS_KNOWN: Final = re.compile(r"L[CEMOT]\d|S[12][A-D]_|T\d\d[A-Z]{3}_\d|/tiles/|HLS\.")
+_LOOKS_KNOWN: Final = re.compile(r"L[CEMOT]\d|S[12][A-D]_|T\d\d[A-Z]{3}_\d|/tiles/|HLS\.|OPERA_L|ECO[vS]")
 """Loading ``regex`` for the built-in patterns takes 20 ms."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")

@@ -1,8 +1,8 @@
 """Finds the time of observation in a source's href, for lists without a ``time`` column.
 
 A pattern is a regular expression in which ``%Y %m %d %j %H %M %S`` stand for parts of the time, as in
-``strftime``. Built-in patterns cover the names of Landsat, Sentinel-1,
-Sentinel-2, HLS, MODIS and VIIRS products.
+``strftime``. Built-in patterns cover the names of Landsat, Sentinel-1, Sentinel-2, HLS, MODIS, VIIRS, OPERA,
+ECOSTRESS, EMIT, Planet and NAIP products.
 """
 
 import re
@@ -41,6 +41,9 @@ _PRODUCTS: Final = (
     r"S1[A-D]_\w\w_\w{4}_\w{4}_%Y%m%dT%H%M%S_",  # Sentinel-1
     r"HLS\.[LS]30\.T\w{5}\.%Y%jT%H%M%S\.",
     r"(?:M[OYC]D|V(?:NP|J1|J2))\w+\.A%Y%j(?:\.%H%M)?\.",  # MODIS and VIIRS
+    r"(?:OPERA_L\d|ECO(?:v\d{3}|STRESS)_L\d|EMIT_L\d)[\w-]+?_%Y%m%dT%H%M%SZ?_",
+    r"/%Y%m%d_%H%M%S_(?:\d\d_)?\w{4}_",  # Planet
+    r"/m_\d{7}_[ns][ew]_\d\d_\w{1,3}_%Y%m%d",  # NAIP
 )
 
 
