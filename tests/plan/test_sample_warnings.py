@@ -51,7 +51,7 @@ def of_sample(
 ) -> list[str]:
     """Return the warnings about a sample whose first header is the typical one."""
     sample = (TYPICAL, *headers)
-    return warnings_of_sample(
+    found = warnings_of_sample(
         slot,
         TYPICAL,
         sample,
@@ -61,6 +61,7 @@ def of_sample(
         values=values,
         reduced_by=reduced_by,
     )
+    return list(found)
 
 
 def test_sources_that_are_all_alike_need_no_warning() -> None:
@@ -211,7 +212,7 @@ def test_sources_that_cannot_be_opened_are_counted() -> None:
         OF_RED, TYPICAL, (TYPICAL,), errors, nodata=None, values="raw", reduced_by=None
     )
 
-    assert found == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
+    assert list(found) == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
 
 
 def claims(
@@ -221,7 +222,8 @@ def claims(
 ) -> list[str]:
     """Return the warnings about what a catalog claims of files."""
     sources = [Source(href=f"s3://b/{n}", columns=columns) for n, (columns, _) in enumerate(pairs)]
-    return warnings_of_claims(slot, sources, [header for _, header in pairs], heeds_claims=heeds_claims)
+    headers = [header for _, header in pairs]
+    return list(warnings_of_claims(slot, sources, headers, heeds_claims=heeds_claims))
 
 
 def test_claims_that_files_do_not_declare_are_told() -> None:
@@ -322,7 +324,7 @@ def test_a_warning_names_sources_that_say_no_scale_beside_others(
     """Nobody knows their values. The list can say what the files do not."""
     sources = [Source(href=str(n), columns=columns if n else {}) for n in range(len(headers))]
 
-    found = warnings_of_silent_sources(OF_RED, sources, headers, scaling=scaling)
+    found = list(warnings_of_silent_sources(OF_RED, sources, headers, scaling=scaling))
 
     said = (
         f"{silent} sampled sources of band red, such as s3://b/0, say neither scale nor offset: "
@@ -338,7 +340,9 @@ def test_sources_that_lack_the_band_are_not_silent_about_its_scale() -> None:
     headers = (like(scales=(1.0, 0.5)), lacking)
     sources = [Source(href=str(n)) for n in range(2)]
 
-    assert warnings_of_silent_sources(replace(SLOT, bands=(2,)), sources, headers, scaling=(0.5, 0.0)) == []
+    found = warnings_of_silent_sources(replace(SLOT, bands=(2,)), sources, headers, scaling=(0.5, 0.0))
+
+    assert not list(found)
 
 
 def places(
@@ -351,7 +355,8 @@ def places(
     """Return the warnings about where a window lies on the sources of a sample."""
     window = slot.window
     own = WindowRule(pixels=(window.col_off, window.row_off, window.width, window.height))
-    return warnings_of_places(slot, rule or own, headers, projector or FakeProjector(), nodata=nodata)
+    projector = projector or FakeProjector()
+    return list(warnings_of_places(slot, rule or own, headers, projector, nodata=nodata))
 
 
 def over(col_off: int, row_off: int, *, dtype: str = "uint16") -> SourceSlot:
@@ -422,7 +427,7 @@ def test_sources_on_another_grid_are_unlike_where_one_grid_is_asked_for() -> Non
         over(36, 0), rule, (like(width=64), other), FakeProjector(), nodata=None, wants_same_grid=True
     )
 
-    assert found == [
+    assert list(found) == [
         "1 of 2 sampled sources lie on another grid, such as s3://b/x: their status will be unlike"
     ]
 

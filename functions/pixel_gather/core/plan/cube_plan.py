@@ -89,6 +89,11 @@ class SourceSlot(Struct, frozen=True, kw_only=True):
     """The pixels of ``own`` below the window, also those beyond its edges."""
 
     @property
+    def of_band(self) -> str:
+        """Its name in a sentence, behind ``sources``; empty if the list has no bands."""
+        return f" of band {self.name}" if self.name else ""
+
+    @property
     def is_warped(self) -> bool:
         """Whether sources are warped onto the cube's grid, whatever their CRS."""
         return self.own is not None

@@ -5,7 +5,7 @@ Pure except for the projector.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -52,8 +52,8 @@ def warnings_of_sample(
     default_nodata: float | None = None,
     values: str,
     reduced_by: str | None,
-) -> list[str]:
-    """Return warnings about dtypes, bands, nodata, scales and strips of the sample.
+) -> Iterator[str]:
+    """Yield warnings about dtypes, bands, nodata, scales and strips of the sample.
 
     Args:
         slot: The measurement of the sources.
@@ -66,39 +66,29 @@ def warnings_of_sample(
         reduced_by: The statistic by which scenes become rows; None if each is one, or is the rows' mask.
     """
     # Which sources cannot be read as the others: not at all, with another dtype, or without a band?
-    of_band = f" of band {slot.name}" if slot.name else ""
-    n = len(headers)
-    said: list[str] = []
+    n, of_band = len(headers), slot.of_band
     if errors:
-        said.append(
-            f"{len(errors)} of {n + len(errors)} sources{of_band} that "
-            f"were tried cannot be opened: {errors[0]}"
+        yield (
+            f"{len(errors)} of {n + len(errors)} sources{of_band} that were tried cannot be opened: "
+            f"{errors[0]}"
         )
-    other_dtypes = [each for each in headers if each.dtype != typical.dtype]
-    if other_dtypes:
+    if other_dtypes := [each for each in headers if each.dtype != typical.dtype]:
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
-        said.append(
-            LossWarning(
-                f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-                f"{typical.dtype}, such as {shown_href(other_dtypes[0].href)}: their status will be unlike"
-            )
+        yield LossWarning(
+            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not {typical.dtype}, such as "
+            f"{shown_href(other_dtypes[0].href)}: their status will be unlike"
         )
     others = [each.n_bands for each in headers if each.n_bands != typical.n_bands]
     if others and slot.name is None and len(slot.bands) == typical.n_bands:
         numbers = " or ".join(map(str, sorted(set(others))))
-        said.append(
-            LossWarning(
-                f"{len(others)} of {n} sampled sources have {numbers} band(s), not {typical.n_bands}. "
-                "Those with fewer will have the status unlike. Of those with more, only the first bands are "
-                "read"
-            )
+        yield LossWarning(
+            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {typical.n_bands}. Those with "
+            "fewer will have the status unlike. Of those with more, only the first bands are read"
         )
     elif lacking := [each for each in headers if each.n_bands < max(slot.bands)]:
-        said.append(
-            LossWarning(
-                f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
-                f"{shown_href(lacking[0].href)}: their status will be unlike"
-            )
+        yield LossWarning(
+            f"{len(lacking)} of {n} sampled sources{of_band} have no band {max(slot.bands)}, such as "
+            f"{shown_href(lacking[0].href)}: their status will be unlike"
         )
     # What do their metadata say differently, or in vain: nodata, scales, units?
     declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
@@ -107,47 +97,40 @@ def warnings_of_sample(
             headers, nodata, default=default_nodata, values=values, reduced_by=reduced_by
         )
         which = f"sampled sources{of_band} declare different nodata values ({_list_counts(declared)})"
-        said.append(type(becomes)(f"{which}: {becomes}"))
+        yield type(becomes)(f"{which}: {becomes}")
     if values == "raw":
-        said += _warnings_of_scaling(slot, typical, headers, is_reduced=reduced_by is not None)
+        yield from _warnings_of_scaling(slot, typical, headers, is_reduced=reduced_by is not None)
     if units_differ(headers, slot.bands):
-        said.append(f"sampled sources{of_band} declare different units: the cube says none")
-    odd = [each for each in headers if each.ignores_scaling]
-    if odd:
-        said.append(
-            PixelWarning(
-                f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or "
-                f"infinite, such as {shown_href(odd[0].href)}: it is ignored"
-            )
+        yield f"sampled sources{of_band} declare different units: the cube says none"
+    if odd := [each for each in headers if each.ignores_scaling]:
+        yield PixelWarning(
+            f"{len(odd)} of {n} sampled sources{of_band} declare a scale or offset that is NaN or infinite, "
+            f"such as {shown_href(odd[0].href)}: it is ignored"
         )
     # Which ones take more bytes than their pixels need?
-    striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
-    if striped:
-        said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
-    return said
+    if striped := [each for each in headers if not each.is_tiled and each.height > each.tile_height]:
+        yield f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles"
 
 
 def _warnings_of_scaling(
     slot: SourceSlot, typical: Header, headers: Sequence[Header], *, is_reduced: bool
-) -> list[str]:
+) -> Iterator[str]:
     """Warn about raw pixels of different scales or offsets."""
-    of_band = f" of band {slot.name}" if slot.name else ""
-    shared = [[band for band in slot.bands if band <= each.n_bands] for each in headers]
-    others = [
-        each
-        for each, bands in zip(headers, shared, strict=True)
-        if _scaling(each, bands) != _scaling(typical, bands)
-    ]
-    if not others:
-        return []
-    if is_reduced:
-        said = (
-            f"{len(others)} of {len(headers)} sampled sources{of_band} declare another scale or offset, such "
-            f"as {shown_href(others[0].href)}, and raw pixels are not mixed: their status "
-            "will be unlike. Write values: scaled (--values scaled)"
+    others = []
+    for each in headers:
+        bands = [band for band in slot.bands if band <= each.n_bands]
+        if _scaling(each, bands) != _scaling(typical, bands):
+            others.append(each)
+    if others and is_reduced:
+        yield LossWarning(
+            f"{len(others)} of {len(headers)} sampled sources{slot.of_band} declare another scale or offset, "
+            f"such as {shown_href(others[0].href)}, and raw pixels are not mixed: their status will be "
+            "unlike. Write values: scaled (--values scaled)"
         )
-        return [LossWarning(said)]
-    return [PixelWarning(f"sampled sources{of_band} declare different scales or offsets: pixels stay raw")]
+    elif others:
+        yield PixelWarning(
+            f"sampled sources{slot.of_band} declare different scales or offsets: pixels stay raw"
+        )
 
 
 def _what_becomes_of_nodata(
@@ -184,7 +167,9 @@ def units_differ(headers: Sequence[Header], bands: Sequence[int]) -> bool:
     )
 
 
-def warnings_of_degrees(slots: Sequence[SourceSlot], resolution: float, projector: Projector) -> list[str]:
+def warnings_of_degrees(
+    slots: Sequence[SourceSlot], resolution: float, projector: Projector
+) -> Iterator[str]:
     """Warn about a grid in degrees that may have been meant in metres.
 
     Args:
@@ -195,24 +180,22 @@ def warnings_of_degrees(slots: Sequence[SourceSlot], resolution: float, projecto
     times = max(
         each.step.over if each.own is None else times_finer(each.own, each.grid, projector) for each in slots
     )
-    if resolution < 1 or times < _MANY_DEGREES:
-        return []
-    said = (
-        f"pixels of the grid are {in_degrees(resolution)} wide, {times:,.0f} times as wide as those of the "
-        "sources, because its CRS counts in degrees. If metres are meant, name a CRS that counts in them: "
-        "grid.crs: utm (--grid-crs utm)"
-    )
-    return [said]
+    if resolution >= 1 and times >= _MANY_DEGREES:
+        yield (
+            f"pixels of the grid are {in_degrees(resolution)} wide, {times:,.0f} times as wide as those of "
+            "the sources, because its CRS counts in degrees. If metres are meant, name a CRS that counts in "
+            "them: grid.crs: utm (--grid-crs utm)"
+        )
 
 
-def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried: int) -> list[str]:
+def warnings_of_unfit(slot: SourceSlot, unfit: Sequence[SourceError], *, n_tried: int) -> Iterator[str]:
     """Warn about sources whose pixels cannot become pixels of the common grid."""
-    if not unfit:
-        return []
-    of_band = f" of band {slot.name}" if slot.name else ""
-    said = f"{len(unfit)} of {n_tried} sampled sources{of_band} do not fit the grid: {unfit[0]}"
-    statuses = dict.fromkeys(each.status.name.lower() for each in unfit)
-    return [LossWarning(f"{said}. Their status will be {' or '.join(statuses)}")]
+    if unfit:
+        statuses = dict.fromkeys(each.status.name.lower() for each in unfit)
+        yield LossWarning(
+            f"{len(unfit)} of {n_tried} sampled sources{slot.of_band} do not fit the grid: {unfit[0]}. Their "
+            f"status will be {' or '.join(statuses)}"
+        )
 
 
 def warnings_of_warps(
@@ -223,7 +206,7 @@ def warnings_of_warps(
     n_overviews: int,
     fits_overviews: bool,
     has_classes: bool = False,
-) -> list[str]:
+) -> Iterator[str]:
     """Warn about sources that end in the window, and about pixels of which most are passed over.
 
     Args:
@@ -234,32 +217,30 @@ def warnings_of_warps(
         fits_overviews: Whether each file is read from the overview that fits the grid: `overview: auto`.
         has_classes: Whether its values are classes, which only some overviews keep.
     """
-    of_band = f" of band {slot.name}" if slot.name else ""
-    said: list[str] = []
     if n_ending := sum(not each.covers for each in warps):
-        said.append(
-            f"{PARTLY_OUTSIDE} {n_ending} of {len(warps)} sampled sources{of_band}: {OVERHANG_IS_NODATA}"
-        )
+        which = f"{n_ending} of {len(warps)} sampled sources{slot.of_band}"
+        yield f"{PARTLY_OUTSIDE} {which}: {OVERHANG_IS_NODATA}"
     side = max((times_finer(each.own, each.target, projector) for each in warps), default=0)
-    if side > _MANY:
+    if side <= _MANY:
+        return
+    if not fits_overviews:
         has = f"it has {n_overviews}" if n_overviews else "its files may have some"
         better = (
             "An overview would have fewer to read: write overview: auto (--overview auto), or a number from "
             f"0, the largest; {has}"
         )
-        if fits_overviews and slot.overview is not None:
-            is_last = slot.overview + 1 == n_overviews
-            but = ", the coarsest that its files have" if is_last else ": the next is coarser than the grid"
-            better = f"They are those of overview {slot.overview}{but}"
-        elif fits_overviews and has_classes:
-            better = "No overview fits that keeps its values, which are classes"
-        elif fits_overviews:
-            better = "No overview fits: its files have none, or all are coarser than the grid"
-        said.append(
-            f"{slot.resampling} takes few of the pixels{of_band}: they are {side:.1f} times as fine as those "
-            f"of the grid. {better}"
-        )
-    return said
+    elif slot.overview is not None:
+        is_last = slot.overview + 1 == n_overviews
+        but = ", the coarsest that its files have" if is_last else ": the next is coarser than the grid"
+        better = f"They are those of overview {slot.overview}{but}"
+    elif has_classes:
+        better = "No overview fits that keeps its values, which are classes"
+    else:
+        better = "No overview fits: its files have none, or all are coarser than the grid"
+    yield (
+        f"{slot.resampling} takes few of the pixels{slot.of_band}: they are {side:.1f} times as fine as "
+        f"those of the grid. {better}"
+    )
 
 
 def warnings_of_claims(
@@ -268,7 +249,7 @@ def warnings_of_claims(
     opened: Sequence[Header | SourceError],
     *,
     heeds_claims: bool,
-) -> list[str]:
+) -> Iterator[str]:
     """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
 
     Args:
@@ -277,8 +258,6 @@ def warnings_of_claims(
         opened: The header of each, or why there is none.
         heeds_claims: Whether scale and offset are heeded, and the nodata of a file that declares none.
     """
-    of_band = f" of band {slot.name}" if slot.name else ""
-    said: list[str] = []
     for name in ("nodata",) if heeds_claims else ("scale", "offset", "nodata"):
         differ: list[tuple[Header, float, float | None]] = []
         n_claims = 0
@@ -295,15 +274,12 @@ def warnings_of_claims(
         if differ:
             header, claimed, declared = differ[0]
             says = "none" if declared is None else f"{declared:g}"
-            said.append(
-                PixelWarning(
-                    f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} "
-                    f"sampled sources{of_band}, such as {claimed:g} and not {says} for "
-                    f"{shown_href(header.href)}. The cube keeps the file's values and applies neither {name}."
-                    f" The claim is in the coordinate {name}_claimed"
-                )
+            yield PixelWarning(
+                f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
+                f"sources{slot.of_band}, such as {claimed:g} and not {says} for {shown_href(header.href)}. "
+                f"The cube keeps the file's values and applies neither {name}. The claim is in the "
+                f"coordinate {name}_claimed"
             )
-    return said
 
 
 def warnings_of_silent_sources(
@@ -312,7 +288,7 @@ def warnings_of_silent_sources(
     opened: Sequence[Header | SourceError],
     *,
     scaling: tuple[float, float],
-) -> list[str]:
+) -> Iterator[str]:
     """Warn about sources of scaled values that say neither scale nor offset, where others do.
 
     Args:
@@ -321,28 +297,28 @@ def warnings_of_silent_sources(
         opened: The header of each, or why there is none.
         scaling: The commonest scale and the lowest offset beside it.
     """
-    of_band = f" of band {slot.name}" if slot.name else ""
     there = [
         (source, header, Scaling.of(header, slot.bands[0], source, raw=False))
         for source, header in zip(sources, opened, strict=True)
         if isinstance(header, Header) and slot.bands[0] <= header.n_bands
     ]
+    unscaled = [(source, header) for source, header, said in there if (said.scale, said.offset) == NO_SCALING]
     silent = [
         header
-        for source, header, said in there
-        if (said.scale, said.offset) == NO_SCALING
-        and all(source.columns.get(name) is None for name in SCALING_COLUMNS[:-1])
+        for source, header in unscaled
+        if all(source.columns.get(name) is None for name in SCALING_COLUMNS[:-1])
     ]
-    if not silent or all((said.scale, said.offset) == NO_SCALING for _, _, said in there):
-        return []
+    if not silent or len(unscaled) == len(there):
+        return
     which = (
-        f"{len(silent)} of {len(there)} sampled sources{of_band}, such as {shown_href(silent[0].href)}, say "
-        "neither scale nor offset"
+        f"{len(silent)} of {len(there)} sampled sources{slot.of_band}, such as "
+        f"{shown_href(silent[0].href)}, say neither scale nor offset"
     )
     remedy = "The list can say both, in columns scale and offset"
     if scaling == NO_SCALING:
-        return [PixelWarning(f"{which}: their numbers stay as they are, beside scaled ones. {remedy}")]
-    return [LossWarning(f"{which}: their status will be unlike. {remedy}")]
+        yield PixelWarning(f"{which}: their numbers stay as they are, beside scaled ones. {remedy}")
+    else:
+        yield LossWarning(f"{which}: their status will be unlike. {remedy}")
 
 
 def _declared_value(header: Header, band: int, name: str) -> float | None:
@@ -362,8 +338,8 @@ def warnings_of_places(
     wants_same_grid: bool = False,
     unfit: Sequence[SourceError] = (),
     may_warp: bool = False,
-) -> list[str]:
-    """Return warnings about the window's position: outside or partly outside sources, or on other grids.
+) -> Iterator[str]:
+    """Yield warnings about the window's position: outside or partly outside sources, or on other grids.
 
     Args:
         slot: The measurement of the sources.
@@ -376,7 +352,7 @@ def warnings_of_places(
         may_warp: Whether the request could have a grid that all are warped onto.
     """
     # Where does the window lie on each of them?
-    of_band = f" of band {slot.name}" if slot.name else ""
+    of_band = slot.of_band
     alike = [each for each in headers if each.dtype == slot.dtype]
     placed: list[tuple[Header, Window]] = []
     off: list[Header] = []
@@ -389,7 +365,6 @@ def warnings_of_places(
         except RequestError:
             pass  # the gather will record it as a failure
     # Which of them are on another grid than the cube?
-    said: list[str] = []
     ours = Placement.on(slot.grid, slot.window)
     others = [
         (each, own)
@@ -398,30 +373,25 @@ def warnings_of_places(
     ]
     if wants_same_grid and (others or unfit):
         such = f"{unfit[0]}. Their" if unfit else f"{shown_href(others[0][0].href)}: their"
-        said.append(
-            LossWarning(
-                f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
-                f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
-            )
+        yield LossWarning(
+            f"{len(unfit) + len(others)} of {len(unfit) + len(alike)} sampled sources{of_band} "
+            f"{ON_ANOTHER_GRID}, such as {such} status will be unlike{WARP_THEM if may_warp else ''}"
         )
         placed = [each for each in placed if each not in others]
     elif others:
-        said.append(
+        yield (
             f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
             "x and y, and each row has its own transform. With grid: same (--grid same), those on other "
             "grids get the status unlike instead"
         )
     # Which ones does the window miss, and which ones does it leave partly?
     if off:
-        said.append(
-            LossWarning(
-                f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such "
-                f"as {shown_href(off[0].href)}: their status will be outside"
-            )
+        yield LossWarning(
+            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, such as "
+            f"{shown_href(off[0].href)}: their status will be outside"
         )
     outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
-    over = [each for share, each in outside if share > 0]
-    if over:
+    if over := [each for share, each in outside if share > 0]:
         share, most = max(outside, key=lambda pair: pair[0])
         has_nan = np.dtype(slot.dtype).kind in "fc"
         is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
@@ -429,10 +399,7 @@ def warnings_of_places(
             f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, with "
             f"{in_percent(share)} of its pixels outside {shown_href(most.href)}"
         )
-        said.append(
-            f"{which}: {OVERHANG_IS_NODATA}" if is_marked else PixelWarning(f"{which}: {OVERHANG_IS_ZERO}")
-        )
-    return said
+        yield f"{which}: {OVERHANG_IS_NODATA}" if is_marked else PixelWarning(f"{which}: {OVERHANG_IS_ZERO}")
 
 
 def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
