@@ -177,15 +177,44 @@ class PixelArray(Struct, frozen=True, kw_only=True):
     measurements: tuple[Measurement, ...]
 
 
-class CubeObjects:
-    """Which objects hold a cube's pixels. Base of a plan and of a template."""
+class CubeObjects(Struct, frozen=True, kw_only=True):
+    """What a plan and a template of a cube have in common: its arrays, and the objects that hold them."""
 
-    __slots__ = ()
     slots: tuple[SourceSlot, ...]
     measurements: tuple[Measurement, ...]
+    has_time: bool
+    columns: tuple[ListColumn, ...]
     layout: Layout
-    bands_are_axis: bool
-    chips: ChipAxis | None
+    codec: str
+    zfp_tolerance: float | None
+    overview: int | Literal["auto"] | None
+    """The overview that is read; None for full resolution.
+
+    ``auto``: the one of each source that fits the grid; see `plan.choose_overview`.
+    """
+
+    default_nodata: float | int | None
+    resolution: float | None = None
+    """Width of the cube's pixels in units of its CRS, where all sources get one grid; see `plan.common_grid`.
+    None if every source keeps its own pixels."""
+
+    mask: PixelMask | None = None
+    """Which pixels are hidden, by the values of one measurement. It stays as it is itself."""
+
+    bands_are_axis: bool = False
+    """Whether one array has all measurements along an axis. If not, each has an array of its own."""
+
+    values: CubeValues = "raw"
+    """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
+    they stand for."""
+
+    chips: ChipAxis | None = None
+    """The axes of chips and images; None if all rows have one window. Templates of earlier versions do not
+    tell."""
+
+    def shared_fields(self) -> dict[str, Any]:
+        """Return these fields by name."""
+        return {name: getattr(self, name) for name in CubeObjects.__struct_fields__}
 
     @property
     def arrays(self) -> tuple[PixelArray, ...]:
@@ -314,7 +343,7 @@ class Append(Struct, frozen=True, kw_only=True):
         return self.version == 1
 
 
-class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
+class CubePlan(CubeObjects, frozen=True, kw_only=True):
     """Everything that the workers and the finish need, except the list."""
 
     digest: str
@@ -327,28 +356,14 @@ class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
     """The request as given. It is stored in the cube."""
 
     rule: WindowRule
-    overview: int | Literal["auto"] | None
-    """The overview that is read; None for full resolution.
-
-    ``auto``: the one of each source that fits the grid; see `plan.choose_overview`.
-    """
-
     masked: bool
     wants_same_grid: bool
-    default_nodata: float | int | None
-    slots: tuple[SourceSlot, ...]
-    measurements: tuple[Measurement, ...]
     n_sources: int
     n_rows: int
     """Rows of the cube. Those before `first_row` are there already."""
 
     height: int
     width: int
-    has_time: bool
-    columns: tuple[ListColumn, ...]
-    layout: Layout
-    codec: str
-    zfp_tolerance: float | None
     estimate: Estimate
     crs: DescribedCrs | None = None
     """Description of the cube's CRS. None in a dry run, which does not start PROJ for it, except of a common
@@ -366,23 +381,6 @@ class CubePlan(CubeObjects, Struct, frozen=True, kw_only=True):
 
     append: Append = msgspec.field(default_factory=Append)
     """Where the rows go: at the beginning of a new cube, or behind those of one that is there."""
-
-    resolution: float | None = None
-    """Width of the cube's pixels in units of its CRS, where all sources get one grid; see `plan.common_grid`.
-    None if every source keeps its own pixels."""
-
-    chips: ChipAxis | None = None
-    """The axes of chips and images; None if all rows have one window."""
-
-    mask: PixelMask | None = None
-    """Which pixels are hidden, by the values of one measurement. It stays as it is itself."""
-
-    bands_are_axis: bool = False
-    """Whether one array has all measurements along an axis. If not, each has an array of its own."""
-
-    values: CubeValues = "raw"
-    """Whether pixels stay as they are stored, get the scale and offset of their measurement, or become what
-    they stand for."""
 
     reduction: Reduction | None = None
     """How scenes become rows; None if each scene is one."""

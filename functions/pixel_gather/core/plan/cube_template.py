@@ -8,18 +8,14 @@ refused. The error has both values.
 import math
 from collections.abc import Mapping, Sequence
 from copy import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.scaling import CubeValues
 from pixel_gather.core.model.source import ListColumn
-from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.plan.chip_axis import ChipAxis
-from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import (
     BANDS,
     CubeObjects,
@@ -34,33 +30,11 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
 
 
-class CubeTemplate(CubeObjects, Struct, frozen=True, kw_only=True):
+class CubeTemplate(CubeObjects, frozen=True, kw_only=True):
     """The properties of a cube that other gathers inherit."""
 
-    slots: tuple[SourceSlot, ...]
-    measurements: tuple[Measurement, ...]
-    has_time: bool
-    columns: tuple[ListColumn, ...]
-    layout: Layout
-    codec: str
-    zfp_tolerance: float | None
-    overview: int | Literal["auto"] | None
-    default_nodata: float | int | None
     is_aligned: bool
     """Whether all rows of the cube share one grid. Sources that do not are then ``unlike``."""
-
-    resolution: float | None = None
-    """As `CubePlan.resolution`."""
-
-    mask: PixelMask | None = None
-    bands_are_axis: bool = False
-    """As `CubePlan.bands_are_axis`."""
-
-    values: CubeValues = "raw"
-    """As `CubePlan.values`."""
-
-    chips: ChipAxis | None = None
-    """As `CubePlan.chips`. Cubes of earlier versions do not tell."""
 
     reduce: dict[str, str] | None = None
     """How scenes became rows, as in a request; None if each scene is one."""
@@ -79,7 +53,7 @@ class CubeTemplate(CubeObjects, Struct, frozen=True, kw_only=True):
             plan: The cube.
             is_aligned: Whether the rows that were gathered share one grid.
         """
-        as_planned = shared_fields(plan) | {"mask": plan.of_scenes.mask}
+        as_planned = plan.shared_fields() | {"mask": plan.of_scenes.mask}
         of_scenes = {} if plan.reduction is None else _told_of_scenes(plan.reduction)
         return cls(is_aligned=is_aligned, **as_planned, **of_scenes)
 
@@ -158,12 +132,6 @@ class CubeTemplate(CubeObjects, Struct, frozen=True, kw_only=True):
                 field="sources",
             )
         return tuple(bands.index(name) if name in bands else None for name in names if name is not None)
-
-
-def shared_fields(of: CubePlan | CubeTemplate) -> dict[str, Any]:
-    """Return the fields that a plan and a template have in common, by name."""
-    names = set(CubePlan.__struct_fields__).intersection(CubeTemplate.__struct_fields__)
-    return {name: getattr(of, name) for name in names}
 
 
 def check_inherits(

@@ -38,7 +38,7 @@ from pixel_gather.core.plan.cube_plan import (
     Reduction,
     SourceSlot,
 )
-from pixel_gather.core.plan.cube_template import CubeTemplate, check_inherits, shared_fields
+from pixel_gather.core.plan.cube_template import CubeTemplate, check_inherits
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
 from pixel_gather.core.plan.plan_reduction import (
@@ -177,7 +177,7 @@ async def plan_cube(
     estimate = estimate_on_aws(work, on_aws)
 
     # Write it down, and hold it against the request's limits.
-    of_cube = shared_fields(chosen) | {
+    of_cube = chosen.shared_fields() | {
         "columns": _columns(table, template, n_slots=len(chosen.slots)),
         "chips": _chip_axis(table, template),
         "mask": chosen.mask if reduction is None else None,

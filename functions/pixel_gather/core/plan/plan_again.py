@@ -80,37 +80,25 @@ def plan_again(
     # The cube stays as it is: all but digest, rows and estimate are its template.
     window = template.slots[0].window
     estimate = estimate_on_aws(work, on_aws)
+    of_cube = template.shared_fields() | {"mask": template.mask if reduction is None else None}
     plan = CubePlan(
+        **of_cube,
         digest=digest,
         planned_at=now,
         request=request.without_key().to_json(),
         rule=request.rule()
         if template.resolution is None
         else rule_on_grid(request.rule(), window, is_warped=template.slots[0].is_warped),
-        overview=template.overview,
         masked=request.masked,
         wants_same_grid=request.shares_grid or template.is_aligned,
-        default_nodata=template.default_nodata,
-        slots=template.slots,
-        measurements=template.measurements,
         n_sources=0,
         n_rows=append.first_row,
         height=window.height,
         width=window.width,
-        has_time=template.has_time,
-        columns=template.columns,
-        layout=template.layout,
-        codec=template.codec,
-        zfp_tolerance=template.zfp_tolerance,
         append=append,
         part_nbytes=parts_of(work, workers).part_nbytes,
         estimate=estimate,
-        resolution=template.resolution,
-        mask=template.mask if reduction is None else None,
-        bands_are_axis=template.bands_are_axis,
-        values=template.values,
         reduction=reduction,
-        chips=template.chips,
     )
     # Only a whole plan can be held against the limits.
     check_limits(plan, request.limits)
