@@ -84,26 +84,18 @@ class Output(RequestPart):
     _append_to = may_be_path("append_to")
 
     @model_validator(mode="after")
-    def _new_or_there(self) -> Self:
+    def _refuse_what_does_not_go_together(self) -> Self:
         if self.name is not None and self.append_to is not None:
             raise ValueError("give name for a new cube, or append_to for an existing one, not both")
-        return self
-
-    @model_validator(mode="after")
-    def _archive_of_new_cubes(self) -> Self:
         if self.archive is not None and self.append_to is not None:
             raise ValueError(
                 "archive is for new cubes; with append_to, the existing cube decides: leave archive out"
             )
         if self.archive is not None and self.codec == AS_STORED:
             raise ValueError(
-                "archive and codec source exclude each other: with codec source, "
-                "the sources decide the chunks"
+                "archive and codec source exclude each other: with codec source, the sources decide the "
+                "chunks"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _axis_of_new_arrays(self) -> Self:
         if self.has_band_axis and self.archive is not None:
             raise ValueError(
                 "cubes with an axis of bands cannot be joined yet: leave archive or bands (--band-axis) out"
@@ -112,12 +104,14 @@ class Output(RequestPart):
             raise ValueError(
                 "codec source keeps each band in an array of its own: leave bands (--band-axis) out"
             )
+        self._check_objects_of_one_chunk()
+        if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
+            raise ValueError("give zfp_tolerance with codec zfp, and with no other codec")
         return self
 
-    @model_validator(mode="after")
-    def _objects_of_one_chunk(self) -> Self:
+    def _check_objects_of_one_chunk(self) -> None:
         if self.sharding:
-            return self
+            return
         if self.codec not in ("blosc-lz4", "blosc-zstd", "zstd"):
             raise ValueError(
                 "sharding: false goes with the codecs blosc-lz4, blosc-zstd and zstd: choose one"
@@ -128,15 +122,8 @@ class Output(RequestPart):
             )
         if isinstance(self.layout, ExplicitLayout) and self.layout.shard_rows is not None:
             raise ValueError("without shards, an object has the rows of its chunk: leave shard_rows out")
-        return self
 
     @property
     def has_band_axis(self) -> bool:
         """Whether one array has all bands."""
         return self.bands == "axis"
-
-    @model_validator(mode="after")
-    def _tolerance_goes_with_zfp(self) -> Self:
-        if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
-            raise ValueError("give zfp_tolerance with codec zfp, and with no other codec")
-        return self

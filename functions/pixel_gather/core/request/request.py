@@ -183,8 +183,6 @@ class GatherRequest(RequestPart):
         if box is None and self.window is None and self.windows is None:
             options = ", ".join(f"{each} (--{each})" for each in WINDOW_KINDS)
             raise missing("window", f"give one of {options}; or windows (--windows)")
-        if self.windows is None:
-            return self
         output = self.output
         one_window_only = {
             "window": self.window is not None,
@@ -195,21 +193,16 @@ class GatherRequest(RequestPart):
             "output.expected_rows": output.expected_rows is not None,
             "output.layout": "layout" in output.model_fields_set,
             "output.codec: source": self.passes_through,
-            "output.bands": self.output.has_band_axis,
-            "output.sharding": not self.output.sharding,
+            "output.bands": output.has_band_axis,
+            "output.sharding": not output.sharding,
         }
-        if wrong := next((name for name, is_given in one_window_only.items() if is_given), None):
-            raise mistake_in("windows", f"windows does not go with {wrong}; leave one of them out")
+        self._refuse_beside("windows", one_window_only)
         return self
 
     @model_validator(mode="after")
-    def _bands_differ(self) -> Self:
+    def _refuse_what_does_not_go_together(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
             raise mistake_in("bands", "a band is named twice; name each band once")
-        return self
-
-    @model_validator(mode="after")
-    def _duplicates_go_with_append(self) -> Self:
         if self.duplicates != "skip" and self.output.append_to is None:
             raise mistake_in(
                 "duplicates", "duplicates is for appends only; give output.append_to, or leave duplicates out"
@@ -218,37 +211,20 @@ class GatherRequest(RequestPart):
             raise mistake_in(
                 "failed_rows", "failed_rows is for appends only; give output.append_to, or leave it out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _stored_tiles_stay(self) -> Self:
-        if self.common_grid is not None and self.passes_through:
-            raise mistake_in(
-                "grid", "codec source keeps tiles as they are, so they get no other grid: leave grid out"
-            )
-        if self.mask is not None and self.passes_through:
-            raise mistake_in(
-                "mask", "codec source keeps tiles as they are, so no pixel is hidden: leave mask out"
-            )
-        if self.values != "raw" and self.passes_through:
-            raise mistake_in(
-                "values", "codec source keeps tiles as they are, so values stay raw: leave values out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _rows_of_scenes_only(self) -> Self:
-        wrong = {
+        stored_tiles = {
+            "grid": (self.common_grid is not None, "they get no other grid"),
+            "mask": (self.mask is not None, "no pixel is hidden"),
+            "values": (self.values != "raw", "values stay raw"),
+        }
+        for name, (is_given, so) in stored_tiles.items():
+            if is_given and self.passes_through:
+                raise mistake_in(name, f"codec source keeps tiles as they are, so {so}: leave {name} out")
+        rows_of_scenes_only = {
             "output.archive": self.output.archive is not None,
             "output.codec: source": self.passes_through,
             "index": self.index is not None,
         }
-        if self.reduce is not None and (name := next((each for each, given in wrong.items() if given), None)):
-            raise mistake_in("reduce", f"reduce does not go with {name}; leave one of them out")
-        return self
-
-    @model_validator(mode="after")
-    def _overviews_fit_a_grid(self) -> Self:
+        self._refuse_beside("reduce", rows_of_scenes_only)
         if self.overview == "auto" and self.common_grid is None:
             raise mistake_in(
                 "overview", "overview auto chooses by the grid that all sources get; give grid, or a number"
@@ -258,6 +234,12 @@ class GatherRequest(RequestPart):
                 "overview", "overview auto does not go with index, which is of one overview; leave one out"
             )
         return self
+
+    def _refuse_beside(self, field: str, others: Mapping[str, bool]) -> None:
+        """Refuse a field that is given beside one of others, by whether these are given."""
+        wrong = next((name for name, is_given in others.items() if is_given), None)
+        if wrong is not None and getattr(self, field) is not None:
+            raise mistake_in(field, f"{field} does not go with {wrong}; leave one of them out")
 
     @property
     def level(self) -> int | None:
@@ -314,7 +296,7 @@ class GatherRequest(RequestPart):
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
         Limits, the header index, who signs, the cube's name and the report are left out: they do not change
-        the cube's content.
+        the cube's content. Fields that requests did not have at first are left out unless they are given.
         """
         made_of = self.without_key().model_dump(
             mode="json",
@@ -322,36 +304,26 @@ class GatherRequest(RequestPart):
                 "limits": True,
                 "index": True,
                 "failed_rows": True,
+                "sources": {"sign"},
                 "output": {"name", "append_to", "report"},
             },
         )
-        if self.duplicates == "skip":
-            del made_of["duplicates"]
-        if self.values == "raw":
-            del made_of["values"]
-        if self.reduce is None:
-            del made_of["reduce"]
-        if not self.output.has_band_axis:
-            del made_of["output"]["bands"]
-        if self.output.sharding:
-            del made_of["output"]["sharding"]
-        if self.output.archive is None:
-            del made_of["output"]["archive"]
-        if self.output.expected_rows is None:
-            del made_of["output"]["expected_rows"]
-        del made_of["sources"]["sign"]  # it changes no pixel
-        _drop_none(made_of, "window", "windows", "mask")
-        _drop_none(made_of["sources"], "time", "band", "rows", "stac", "catalog")
+        not_given = dict.fromkeys(("reduce", "window", "windows", "mask"))
+        _drop(made_of, {"duplicates": "skip", "values": "raw"} | not_given)
+        _drop(
+            made_of["output"], {"bands": "arrays", "sharding": True, "archive": None, "expected_rows": None}
+        )
+        _drop(made_of["sources"], dict.fromkeys(("time", "band", "rows", "stac", "catalog")))
         if self.common_grid is not None:
-            _drop_none(made_of["grid"], "crs", "anchor", "transform", "shape")
+            _drop(made_of["grid"], dict.fromkeys(("crs", "anchor", "transform", "shape")))
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def _drop_none(made_of: dict[str, Any], *names: str) -> None:
-    """Remove fields that are not given."""
-    for name in names:
-        if made_of[name] is None:
+def _drop(made_of: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Remove fields that have their defaults."""
+    for name, default in defaults.items():
+        if made_of[name] == default:
             del made_of[name]
 
 
