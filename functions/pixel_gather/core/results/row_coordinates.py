@@ -128,41 +128,6 @@ _VALID_FRACTION: Final = replace(
     _kind("valid_fraction", "float32", "share of the window's pixels that are valid", units="1"), fill=0.0
 )
 
-RESERVED_NAMES: Final = frozenset(
-    {each.name for each in (_HREF, *_PER_SOURCE, *_PER_BAND, _VALID_FRACTION)}
-    | {
-        "status",
-        "below_claim",
-        "masked",
-        "offset_state",
-        "offset_reason",
-        "sources_used",
-        "sources_failed",
-        "transform",
-        "nodata",
-        "inside_x_start",
-        "inside_y_start",
-        "inside_x_stop",
-        "inside_y_stop",
-        "scale_factor",
-        "add_offset",
-        "x",
-        "y",
-        "spatial_ref",
-        "measurement",
-        "source",
-        "affine",
-        "object_bytes",
-        "failure",
-        "tries",
-        "pixel_digest",
-        "chip_x",
-        "chip_y",
-        "chip_crs",
-    }
-)
-"""Names that a column of the list must not have."""
-
 
 def chunk_rows(n_rows: int) -> int:
     """Return the number of rows in a chunk of every coordinate of a new cube: a part of `CHUNK_ROWS`."""
@@ -578,3 +543,14 @@ _INSIDE: Final = tuple(
     )
 )
 """In the order of `Outcome.extent`."""
+
+_OF_SOURCES: Final = (_HREF, *_PER_SOURCE, *_REDUCED, _TRANSFORM, _NODATA, *_INSIDE)
+_OF_MEASUREMENTS: Final = (*_PER_BAND, _VALID_FRACTION, _STATUS, _BELOW_CLAIM, _MASKED, *_OFFSETS, *_SCALING)
+RESERVED_NAMES: Final = frozenset(
+    {
+        *(each.name for each in (*_OF_SOURCES, *_OF_MEASUREMENTS)),
+        *("x", "y", "spatial_ref", "measurement", "source", "affine"),
+        *("object_bytes", "failure", "tries", "pixel_digest", "chip_x", "chip_y", "chip_crs"),
+    }
+)
+"""Names that a column of the list must not have."""

@@ -4,7 +4,7 @@ This is the inverse of `pixel_gather.core.results.row_coordinates.table_values`.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -101,49 +101,34 @@ class _Table:
 
     def __init__(self, plan: CubePlan, values: Mapping[str, Values]) -> None:
         n_rows, n_slots, n_measurements = len(values["href"]), len(plan.slots), len(plan.measurements)
+
+        def lists(names: Iterable[str], n: int) -> dict[str, list[Any]]:
+            """Return columns as lists, with n values for each row."""
+            inner = {name: values[name].shape[1 + (n > 1) :] for name in names}
+            return {name: values[name].reshape(n_rows, n, *inner[name]).tolist() for name in inner}
+
         self._plan = plan
         # Values of each source, each measurement and each row, by row.
-        self._slot = {
-            name: values[name].reshape(n_rows, n_slots, *values[name].shape[1 + (n_slots > 1) :]).tolist()
-            for name in _PER_SLOT
-        }
+        self._slot = lists(_PER_SLOT, n_slots)
+        self._band = lists(_PER_MEASUREMENT, n_measurements)
+        self._columns = lists((each.name for each in plan.columns if each.varies_in_row), n_slots)
+        for each in plan.columns:
+            if not each.varies_in_row:
+                self._columns[each.name] = [[value] * n_slots for value in values[each.name].tolist()]
+        self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
         tries = values.get("tries", np.ones(n_rows * n_slots, dtype="int64"))  # earlier tables have none
         self._tries = tries.reshape(n_rows, n_slots).tolist()
-        self._band = {
-            name: values[name].reshape(n_rows, n_measurements).tolist() for name in _PER_MEASUREMENT
-        }
-        self._columns = {
-            each.name: (
-                values[each.name].reshape(n_rows, n_slots).tolist()
-                if each.varies_in_row
-                else [[value] * n_slots for value in values[each.name].tolist()]
-            )
-            for each in plan.columns
-        }
-        self._times = values["time"].tolist() if plan.has_time else [NO_TIME] * n_rows
         # What only some cubes have.
-        self._reduced = (
-            {
-                name: values[name].reshape(n_rows, n_slots).tolist()
-                for name in ("sources_used", "sources_failed")
-            }
-            if plan.reduction is not None
-            else {}
-        )
-        self._lines = values[CONTRIBUTORS].tolist() if plan.reduction is not None else []
+        is_reduced = plan.reduction is not None
+        self._reduced = lists(("sources_used", "sources_failed") if is_reduced else (), n_slots)
+        self._lines = values[CONTRIBUTORS].tolist() if is_reduced else []
         self._masked = values["masked"].tolist() if plan.mask is not None else []
-        self._offsets = (
-            {
-                name: values[name].reshape(n_rows, n_measurements).tolist()
-                for name in ("offset_state", "offset_reason")
-            }
-            if plan.judges_offsets
-            else {}
+        self._offsets = lists(
+            ("offset_state", "offset_reason") if plan.judges_offsets else (), n_measurements
         )
         self._chips = (
             None if plan.chips is None else ChipValues(plan.chips, (plan.width, plan.height), values)
         )
-        self._first = [next(_positions(plan, slot)) for slot in range(n_slots)]
 
     def row(self, row: int) -> tuple[CubeRow, list[Outcome]]:
         """Return the sources of a row, and the outcome of each."""
@@ -243,39 +228,16 @@ class _Table:
 
 
 _PER_SLOT: Final = (
-    "href",
-    "etag",
-    "crs",
-    "start",
-    "end",
-    "open",
-    "read",
-    "decode",
-    "bytes",
-    "header_bytes",
-    "requests",
-    "retries",
-    "transform",
-    "nodata",
-    "inside_x_start",
-    "inside_y_start",
-    "inside_x_stop",
-    "inside_y_stop",
-    "object_bytes",
-    "failure",
+    *("href", "etag", "crs", "start", "end", "open", "read", "decode", "bytes", "header_bytes", "requests"),
+    *("retries", "transform", "nodata", "inside_x_start", "inside_y_start", "inside_x_stop", "inside_y_stop"),
+    *("object_bytes", "failure"),
+)
+_PER_MEASUREMENT: Final = (
+    *("min", "max", "mean", "valid_fraction"),
+    *("status", "scale_factor", "add_offset", "pixel_digest"),
 )
 _MIDDLE: Final = ("chip_x", "chip_y")
 _MIDDLE_IN_DEGREES: Final = ("lon", "lat")
-_PER_MEASUREMENT: Final = (
-    "min",
-    "max",
-    "mean",
-    "valid_fraction",
-    "status",
-    "scale_factor",
-    "add_offset",
-    "pixel_digest",
-)
 
 
 def _positions(plan: CubePlan, slot: int) -> Iterator[int]:
