@@ -19,7 +19,9 @@ LAST_US: Final = 2**62
 PERIODS: Final = ("day", "solar-day", "month", "year")
 """What scenes can be grouped by: days, months and years of UTC, and days of the sun."""
 
-_US_PER_DEGREE: Final = 86_400_000_000 // 360
+US_PER_DEGREE: Final = 86_400_000_000 // 360
+"""The sun takes four minutes for a degree of longitude."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
@@ -124,7 +126,7 @@ def start_of_period(time_us: int, by: str) -> int:
 
 def before_utc_us(longitude: float) -> int:
     """Return by how much a day of the sun begins before that of UTC, in microseconds."""
-    return int(((longitude + 180) % 360 - 180) * _US_PER_DEGREE)
+    return int(((longitude + 180) % 360 - 180) * US_PER_DEGREE)
 
 
 def format_range(times: TimeRange) -> str | None:

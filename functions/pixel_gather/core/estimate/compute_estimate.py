@@ -213,9 +213,9 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
 
     is_host = fleet.gets_per_s == deployment.gets_per_s
     return {
-        "network per worker": of(worker.without_network()),
-        "CPU per worker": of(worker.without_cpu()),
-        "time to first byte": of(worker.without_waiting()),
+        "network per worker": of(replace(worker, network_bytes_per_s=inf)),
+        "CPU per worker": of(replace(worker, vcpus=inf)),
+        "time to first byte": of(replace(worker, first_byte_s=0.0)),
         PER_HOST if is_host else "S3 rate per prefix": replace(fleet, gets_per_s=inf),
         "dispatch rate": replace(fleet, children_per_s=inf),
         deployment.limit: replace(fleet, n_workers=fleet.n_tasks),

@@ -53,17 +53,9 @@ a list of 1,000 shards as a PUT too.
 
 _NEAR: Final = {"us-east-1", "us-east-2"}
 _USD_PER_GB_FROM: Final = {
-    "us-east-1": 0.02,
-    "us-east-2": 0.02,
-    "us-west-1": 0.02,
-    "us-west-2": 0.02,
-    "ca-central-1": 0.02,
-    "eu-central-1": 0.02,
-    "eu-north-1": 0.02,
-    "eu-south-1": 0.02,
-    "eu-west-1": 0.02,
-    "eu-west-2": 0.02,
-    "eu-west-3": 0.02,
+    **dict.fromkeys(("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1"), 0.02),
+    **dict.fromkeys(("eu-central-1", "eu-north-1", "eu-south-1"), 0.02),
+    **dict.fromkeys(("eu-west-1", "eu-west-2", "eu-west-3"), 0.02),
     "ap-south-1": 0.086,
     "ap-northeast-1": 0.09,
     "ap-northeast-2": 0.08,

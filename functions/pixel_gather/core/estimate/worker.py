@@ -3,8 +3,7 @@
 Fetching, waiting and decoding overlap, so the slowest of them decides.
 """
 
-from copy import replace
-from math import ceil, inf
+from math import ceil
 from typing import Self
 
 from msgspec import Struct
@@ -74,18 +73,6 @@ class Worker(Struct, frozen=True, kw_only=True):
         cpu_s = decoded_nbytes * (1 / assumptions.MEASURING.value + 1 / assumptions.COMPRESSING.value)
         put_s = share.stored_nbytes / self.network_bytes_per_s
         return cpu_s / self.vcpus + put_s + self.first_byte_s
-
-    def without_network(self) -> "Worker":
-        """Return the worker with an unlimited network."""
-        return replace(self, network_bytes_per_s=inf)
-
-    def without_waiting(self) -> "Worker":
-        """Return the worker with immediate answers."""
-        return replace(self, first_byte_s=0.0)
-
-    def without_cpu(self) -> "Worker":
-        """Return the worker with unlimited CPU."""
-        return replace(self, vcpus=inf)
 
     def _cpu_s(self, share: Share) -> float:
         return (

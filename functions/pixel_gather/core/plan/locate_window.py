@@ -190,7 +190,9 @@ def window_on_lattice(
         SourceError: The window has no place in that CRS.
     """
     if rule.point is not None:
-        (x,), (y,) = _projected_points((rule.point,), rule.crs or crs, crs, projector)
+        x, y = rule.point
+        if rule.crs is not None and crs is not None and rule.crs != crs:
+            (x,), (y,) = projector.points([x], [y], source_crs=rule.crs, target_crs=crs)
         col, row = transform.colrow(x, y)
         if not (math.isfinite(col) and math.isfinite(row)):
             raise _beyond_crs(href)
@@ -221,15 +223,6 @@ def _window_touched(bounds: tuple[float, float, float, float], transform: Transf
         width=max(math.ceil(max(cols) - _EDGE_SLACK) - col_off, 1),
         height=max(math.ceil(max(rows) - _EDGE_SLACK) - row_off, 1),
     )
-
-
-def _projected_points(
-    points: tuple[tuple[float, float], ...], crs: str | None, target_crs: str | None, projector: Projector
-) -> tuple[list[float], list[float]]:
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    if crs is None or target_crs is None or crs == target_crs:
-        return xs, ys
-    return projector.points(xs, ys, source_crs=crs, target_crs=target_crs)
 
 
 def _error_of_place(header: Header, why: str, *, hint: str = "") -> SourceError:

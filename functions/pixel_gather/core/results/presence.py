@@ -13,13 +13,11 @@ from pixel_gather.core.model.shown import shown
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values, missing_in
 from pixel_gather.core.results.rows_where import NumberedTexts
+from pixel_gather.core.time_range import US_PER_DEGREE
 
 SOLAR_DAY: Final = "solar-day"
 TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
 """Bins of time by name, with NumPy's code of the unit."""
-
-_US_PER_DEGREE: Final = 240_000_000
-"""The sun moves by one degree of longitude in four minutes."""
 
 _US_PER_DAY: Final = 86_400_000_000
 _FIELD: Final = "by"
@@ -139,7 +137,7 @@ def _plain(values: Values | NumberedTexts) -> Values:
 def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
     """Return times as the sun tells them at a longitude; missing ones stay missing."""
     east = (np.asarray(longitude) + 180) % 360 - 180
-    return np.where(times == NO_TIME, NO_TIME, times + (east * _US_PER_DEGREE).astype("int64"))
+    return np.where(times == NO_TIME, NO_TIME, times + (east * US_PER_DEGREE).astype("int64"))
 
 
 def make_axis(name: str, values: Values | NumberedTexts) -> Axis:

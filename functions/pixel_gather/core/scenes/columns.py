@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from pixel_gather.core.area import SHIFTS, unwrap_box
 from pixel_gather.core.scene_conditions import most_cloud
@@ -40,13 +41,11 @@ DTYPES: Final[dict[str, str]] = {
 NBYTES_PER_SCENE: Final = sum(np.dtype(dtype).itemsize for dtype in DTYPES.values())
 N_COLLECTIONS: Final = 2**16 - 1
 
+_HIGHEST: Final = ("stop_us", "x1", "y1")
+"""Columns whose highest value a block's table has. Of the others, it has the lowest."""
+
 _TABLE_DTYPES: Final[dict[str, str]] = {
-    "start_us": "<i8",
-    "stop_us": "<i8",
-    "x0": "<f4",
-    "y0": "<f4",
-    "x1": "<f4",
-    "y1": "<f4",
+    **{name: DTYPES[name] for name in ("start_us", "stop_us", "x0", "y0", "x1", "y1")},
     "cloud": "<f4",
 }
 _N_AT_A_TIME: Final = 10_000
@@ -63,18 +62,11 @@ class BlockTable(Struct, frozen=True):
     def of(cls, columns: Columns) -> "BlockTable":
         """Sum up columns that are in their final order."""
         starts = np.arange(0, len(columns["hash"]), N_PER_BLOCK)
-        low, high = np.minimum.reduceat, np.maximum.reduceat
-        return cls(
-            {
-                "start_us": low(columns["start_us"], starts),
-                "stop_us": high(columns["stop_us"], starts),
-                "x0": low(columns["x0"], starts),
-                "y0": low(columns["y0"], starts),
-                "x1": high(columns["x1"], starts),
-                "y1": high(columns["y1"], starts),
-                "cloud": low(columns["cloud"], starts).astype(np.float32),
-            }
-        )
+        found = {}
+        for name, dtype in _TABLE_DTYPES.items():
+            bound = np.maximum if name in _HIGHEST else np.minimum
+            found[name] = bound.reduceat(columns[name], starts).astype(dtype, copy=False)
+        return cls(found)
 
     @classmethod
     def of_bytes(cls, content: bytes | memoryview, n_blocks: int) -> "BlockTable":
@@ -120,8 +112,7 @@ class Matches(Struct, frozen=True):
         """Return all matches of several blocks."""
         if not parts:
             return cls(*(np.empty(0, dtype) for dtype in (np.int64, np.int64, np.uint64, bool, np.uint32)))
-        names = ("row", "start_us", "hash", "is_exact", "acquisition")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
     def newest_first(self) -> Iterator[tuple[int, Position, bool]]:
         """Yield row, position and whether the box decides, newest first and by hash within one time."""
@@ -154,13 +145,7 @@ class Matches(Struct, frozen=True):
         return found
 
     def _only(self, which: np.ndarray[Any, Any]) -> "Matches":
-        return Matches(
-            self.row[which],
-            self.start_us[which],
-            self.hash[which],
-            self.is_exact[which],
-            self.acquisition[which],
-        )
+        return Matches(*(values[which] for values in astuple(self)))
 
 
 def block_nbytes(n_scenes: int) -> int:

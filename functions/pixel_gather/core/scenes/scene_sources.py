@@ -1,6 +1,5 @@
 """From scenes to the sources of a gather: one source for each asset that is wanted. Pure."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -8,14 +7,14 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from pixel_gather.core.area import unwrap_box
+from pixel_gather.core.area import finite, unwrap_box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning, kept_unit
 from pixel_gather.core.scene_conditions import CLOUD_COVER
 from pixel_gather.core.scenes.acquisition import pass_of
 from pixel_gather.core.scenes.duplicates import OF_DUPLICATES
 from pixel_gather.core.scenes.item import find_asset, scene_key
-from pixel_gather.core.time_range import format_moment
+from pixel_gather.core.time_range import before_utc_us, format_moment
 
 type Item = Mapping[str, Any]
 type Address = Literal["asset", "s3", "https"]
@@ -42,9 +41,6 @@ _NEEDED: Final = frozenset(
         *("datetime", "start_datetime", "end_datetime"),
     }
 )
-_US_PER_DEGREE: Final = 240_000_000
-"""The sun takes four minutes for a degree of longitude."""
-
 _MOST_DIGITS: Final = 9
 """Longest number of a band."""
 
@@ -156,8 +152,7 @@ def row_of(item: Item, rule: RowRule) -> str:
     if rule == "datatake":
         return str(pass_of(item["properties"]) or key.id)
     west, _, east, _ = unwrap_box(key.box)
-    longitude = ((west + east) / 2 + 180) % 360 - 180
-    day = format_moment(key.start_us + int(longitude * _US_PER_DEGREE))[:10]
+    day = format_moment(key.start_us + before_utc_us((west + east) / 2))[:10]
     return f"{key.collection} {day}".lstrip()
 
 
@@ -253,7 +248,7 @@ def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
         ("nodata", "nodata_claimed"),
     ):
         values = [place.get(key) for place in places for key in (f"raster:{name}", name)]
-        number = next((each for value in values if (each := _float(value)) is not None), None)
+        number = next((each for value in values if (each := finite(value)) is not None), None)
         if number is not None:
             found[column] = number
     return found
@@ -268,16 +263,6 @@ def _places(asset: Mapping[str, Any], choice: AssetChoice) -> list[Mapping[str, 
         if isinstance(bands, list) and position < len(bands) and isinstance(bands[position], Mapping):
             places.insert(0, bands[position])
     return places
-
-
-def _float(value: object) -> float | None:
-    """Return a number as a float; None for anything else, and for one that is NaN, infinite or too large."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
 
 
 def _asset(text: str) -> str:
