@@ -68,6 +68,35 @@ class Layout(Struct, frozen=True, kw_only=True):
         return -(-shape[0] // self.shard[0]), -(-shape[1] // self.shard[1])
 
 
+class _Sizes(Struct, frozen=True, kw_only=True):
+    """What the pixels of a cube take, and what a task may hold, in bytes."""
+
+    pixel: int
+    """One pixel of all measurements. A task holds all of them."""
+
+    object_pixel: int
+    """One pixel of the measurements in one object."""
+
+    task: int
+    """Most of a task, decoded."""
+
+    def strip_height(self, height: int, chunk_height: int, line_pixels: int) -> int:
+        """Return the number of the window's lines in one shard: all of them if they fit."""
+        whole, line_nbytes = _up_to(height, chunk_height), line_pixels * self.pixel
+        if whole * line_nbytes <= self.task:
+            return whole
+        return max(self.task // line_nbytes // chunk_height, 1) * chunk_height
+
+    def shard_rows(self, n_rows: int, row_pixels: int, *, target_nbytes: int = SHARD_NBYTES) -> int:
+        """Return the number of rows in a shard. A window in strips has room for one row alone."""
+        row_nbytes = row_pixels * self.pixel
+        most = min(target_nbytes // (row_pixels * self.object_pixel), self.task // row_nbytes, MAX_SHARD_ROWS)
+        larger = min(-(-n_rows // FEW_SHARDS), min(LARGE_SHARD_NBYTES, self.task) // row_nbytes)
+        fewest = -(-n_rows // MAX_SHARDS)
+        rows = min(max(most, larger, fewest, 1), n_rows)
+        return -(-n_rows // -(-n_rows // rows))  # keep the number of shards, fill them evenly
+
+
 def plan_layout(
     shape: tuple[int, int, int],
     *,
@@ -93,16 +122,14 @@ def plan_layout(
         BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
         RequestError: The wanted chunk is narrower than the window, and there are no shards.
     """
-    pixel_nbytes, object_pixel_nbytes = itemsize * n_measurements, itemsize * n_in_object
-    sizes = (object_pixel_nbytes, pixel_nbytes, max_task_nbytes)
+    sizes = _Sizes(pixel=itemsize * n_measurements, object_pixel=itemsize * n_in_object, task=max_task_nbytes)
     if not is_sharded:
-        layout = _cut_into_chunks(wanted, shape, *sizes)
+        layout = _cut_into_chunks(wanted, shape, sizes)
     elif isinstance(wanted, str):
-        layout = _cut_as_named(wanted, shape, itemsize, *sizes)
+        layout = _cut_as_named(wanted, shape, itemsize, sizes)
     else:
-        layout = _explicit(wanted, shape, *sizes)
-    advice = "" if isinstance(wanted, str) else ", or for {other_shards}"
-    return _check_tasks(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
+        layout = _explicit(wanted, shape, sizes)
+    return _check_tasks(layout, shape, sizes, is_explicit=not isinstance(wanted, str))
 
 
 def tile_layout(
@@ -119,14 +146,11 @@ def tile_layout(
     """
     n_rows, height, width = shape
     y, x = tile
-    pixel_nbytes = itemsize * n_measurements
+    sizes = _Sizes(pixel=itemsize * n_measurements, object_pixel=itemsize, task=max_task_nbytes)
     padded_width = _up_to(width, x)
-    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
-    strip_nbytes, task_row_nbytes = strip * padded_width * itemsize, strip * padded_width * pixel_nbytes
-    rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
-    return _check_tasks(
-        Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
-    )
+    strip = sizes.strip_height(height, y, padded_width)
+    rows = sizes.shard_rows(n_rows, strip * padded_width)
+    return _check_tasks(Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, sizes)
 
 
 def chip_layout(
@@ -165,24 +189,23 @@ def chip_layout(
             f"holds {max_task_nbytes / 2**20:,.0f} MiB: ask for fewer images or bands, or for smaller chips"
         )
     layout = Layout(chunk=(n_images, height, width), shard=(n_chips * n_images, height, width))
-    return _check_tasks(layout, shape, itemsize * n_measurements, max_task_nbytes)
+    sizes = _Sizes(pixel=itemsize * n_measurements, object_pixel=itemsize, task=max_task_nbytes)
+    return _check_tasks(layout, shape, sizes)
 
 
 def _check_tasks(
-    layout: Layout, shape: tuple[int, int, int], pixel_nbytes: int, max_task_nbytes: int, *, advice: str = ""
+    layout: Layout, shape: tuple[int, int, int], sizes: _Sizes, *, is_explicit: bool = False
 ) -> Layout:
     """Return the layout, or raise a BudgetError if it has too many or too large tasks."""
     n_tasks = math.prod(layout.n_shards(shape))
-    task_nbytes = math.prod(layout.shard) * pixel_nbytes
-    if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
+    task_nbytes = math.prod(layout.shard) * sizes.pixel
+    if n_tasks > MAX_SHARDS or task_nbytes > sizes.task:
+        other_shards = "more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
         raise BudgetError(
             f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take "
-            f"{counted(n_tasks, 'task')} of {_mib(task_nbytes)}. A gather has at most "
-            f"{MAX_SHARDS:,} tasks of {_mib(max_task_nbytes)}. "
-            "Ask for a smaller window, fewer bands or sources"
-            + advice.format(
-                other_shards="more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
-            )
+            f"{counted(n_tasks, 'task')} of {_mib(task_nbytes)}. A gather has at most {MAX_SHARDS:,} tasks "
+            f"of {_mib(sizes.task)}. Ask for a smaller window, fewer bands or sources"
+            + (f", or for {other_shards}" if is_explicit else "")
         )
     return layout
 
@@ -192,58 +215,35 @@ def _mib(nbytes: float) -> str:
     return f"{size:,.0f} MiB" if size >= 1 else f"{size:.2g} MiB"
 
 
-def _cut_as_named(
-    wanted: "LayoutName",
-    shape: tuple[int, int, int],
-    itemsize: int,
-    object_pixel_nbytes: int,
-    pixel_nbytes: int,
-    max_task_nbytes: int,
-) -> Layout:
+def _cut_as_named(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int, sizes: _Sizes) -> Layout:
     n_rows, height, width = shape
     rows, y, x = _planned_chunk(wanted, shape, itemsize)
     padded_width = _up_to(width, x)
-    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
-    strip_nbytes = strip * padded_width * object_pixel_nbytes
-    task_row_nbytes = strip * padded_width * pixel_nbytes
-    shard_rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
+    strip = sizes.strip_height(height, y, padded_width)
+    shard_rows = sizes.shard_rows(n_rows, strip * padded_width)
     n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
     rows = -(-shard_rows // n_chunks)  # equal chunks need little padding
-    if rows * n_chunks * task_row_nbytes > max_task_nbytes:
+    if rows * n_chunks * strip * padded_width * sizes.pixel > sizes.task:
         rows = shard_rows // n_chunks
         n_chunks = shard_rows // rows
     n_chunks = min(n_chunks, -(-shard_rows // rows))
     return Layout(chunk=(rows, y, x), shard=(rows * n_chunks, strip, padded_width))
 
 
-def _explicit(
-    wanted: "ExplicitLayout",
-    shape: tuple[int, int, int],
-    object_pixel_nbytes: int,
-    pixel_nbytes: int,
-    max_task_nbytes: int,
-) -> Layout:
+def _explicit(wanted: "ExplicitLayout", shape: tuple[int, int, int], sizes: _Sizes) -> Layout:
     n_rows, height, width = shape
     rows, y, x = (min(asked, there) for asked, there in zip(wanted.chunk, shape, strict=True))
     padded_width = _up_to(width, x)
     shard_rows = _up_to(min(wanted.shard_rows, n_rows), rows) if wanted.shard_rows else None
-    line_nbytes = (shard_rows or rows) * padded_width * pixel_nbytes
-    strip = _strip_height(height, y, line_nbytes, max_task_nbytes)
+    strip = sizes.strip_height(height, y, (shard_rows or rows) * padded_width)
     if shard_rows is None:
-        strip_nbytes = strip * padded_width * object_pixel_nbytes
-        task_row_nbytes = strip * padded_width * pixel_nbytes
-        most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
-        planned = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
-        shard_rows = min(_up_to(planned, rows), most)
+        most = max(sizes.task // (strip * padded_width * sizes.pixel) // rows, 1) * rows
+        shard_rows = min(_up_to(sizes.shard_rows(n_rows, strip * padded_width), rows), most)
     return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
 
 
 def _cut_into_chunks(
-    wanted: "LayoutName | ExplicitLayout",
-    shape: tuple[int, int, int],
-    object_pixel_nbytes: int,
-    pixel_nbytes: int,
-    max_task_nbytes: int,
+    wanted: "LayoutName | ExplicitLayout", shape: tuple[int, int, int], sizes: _Sizes
 ) -> Layout:
     """Cut a cube into objects that are one chunk each. They are as wide as the window, as shards are."""
     n_rows, height, width = shape
@@ -258,12 +258,11 @@ def _cut_into_chunks(
         chunk = min(rows, n_rows), min(y, height), width
         return Layout(chunk=chunk, shard=chunk, is_sharded=False)
     # A row that is larger than an object becomes strips of about one height.
-    most_lines = min(SHARD_NBYTES // (width * object_pixel_nbytes), max_task_nbytes // (width * pixel_nbytes))
+    most_lines = min(SHARD_NBYTES // (width * sizes.object_pixel), sizes.task // (width * sizes.pixel))
     n_strips = -(-height // max(most_lines, 1))
     y = -(-height // n_strips)
-    strip_nbytes, task_row_nbytes = y * width * object_pixel_nbytes, y * width * pixel_nbytes
     target = {"slice": 1, "balanced": OBJECT_NBYTES, "series": SHARD_NBYTES}[wanted]
-    rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes, target_nbytes=target)
+    rows = sizes.shard_rows(n_rows, y * width, target_nbytes=target)
     chunk = rows if wanted != "slice" else 1, y, width
     return Layout(chunk=chunk, shard=chunk, is_sharded=False)
 
@@ -277,30 +276,6 @@ def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: 
     y, x = _even(height, side), _even(width, side)
     deepest = MAX_SHARD_ROWS if wanted == "series" else max(CHUNK_NBYTES // (y * x * itemsize), 1)
     return min(deepest, n_rows), y, x
-
-
-def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nbytes: int) -> int:
-    """Return the number of the window's lines in one shard: all of them if they fit."""
-    whole = _up_to(height, chunk_height)
-    if whole * line_nbytes <= max_task_nbytes:
-        return whole
-    return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
-
-
-def _shard_rows(
-    n_rows: int,
-    object_row_nbytes: int,
-    task_row_nbytes: int,
-    max_task_nbytes: int,
-    *,
-    target_nbytes: int = SHARD_NBYTES,
-) -> int:
-    """Return the number of rows in a shard. A window that is cut into strips has room for one row alone."""
-    rows = min(target_nbytes // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
-    larger = min(-(-n_rows // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes)
-    fewest = -(-n_rows // MAX_SHARDS)
-    rows = min(max(rows, larger, fewest, 1), n_rows)
-    return -(-n_rows // -(-n_rows // rows))  # keep the number of shards, fill them evenly
 
 
 def _even(length: int, about: int) -> int:
