@@ -35,10 +35,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
     """Result of the model, in numbers."""
 
     deployment: WorkerPool
-    """With all choices made."""
-
-    tasks_per_child: int
-    """Most shards of the largest child."""
+    """With all choices made; ``tasks_per_child`` is that of the largest child."""
 
     course: Course
     plan_s: float
@@ -107,7 +104,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         bound_by=found.bound_by,
         enough_workers=enough,
         worker_memory_mib=chosen.worker_memory_mib,
-        tasks_per_child=found.tasks_per_child,
+        tasks_per_child=chosen.tasks_per_child or 1,
         n_children=found.course.n_children,
         transfer_nbytes=transfer_nbytes,
         usd=sum(usd.values()),
@@ -141,10 +138,8 @@ def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
         bound_by = min(seconds, key=lambda name: seconds[name])
     per_child = staffed.fleet.tasks_per_child
     sizes = child_sizes(work.n_tasks, tasks_per_child=per_child, n_workers=chosen.n_workers)
-    largest = max(sizes, default=1)
     return Forecast(
-        deployment=replace(chosen, tasks_per_child=largest),
-        tasks_per_child=largest,
+        deployment=replace(chosen, tasks_per_child=max(sizes, default=1)),
         course=course,
         plan_s=plan_s,
         finish_s=finish_s,

@@ -10,12 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.core.model.scaling import SCALED, fits_dtype
 from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.plan.cube_plan import (
-    BAND,
-    BANDS,
-    Measurement,
-    StoredValues,
-)
+from pixel_gather.core.plan.cube_plan import BAND, BANDS, Measurement, StoredValues
 from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.ports import SourceTable
 
@@ -103,7 +98,7 @@ def mask_of_cube(request: "GatherRequest", measurements: Sequence[Measurement]) 
     if np.dtype(band.dtype).kind not in "iu":
         raise RequestError(f"{mask.band} is {band.dtype}, and a mask has whole numbers", field="mask.band")
     for each in measurements if request.reduce is None else ():  # scenes are not stored: see `Outcome.inside`
-        if each.nodata is None and each.name != mask.band and np.dtype(each.dtype).kind not in "fc":
+        if not each.marks_missing and each.name != mask.band:
             raise RequestError(
                 f"hidden pixels need a nodata value, and the sources of {each.name} declare none: give one",
                 field="nodata",

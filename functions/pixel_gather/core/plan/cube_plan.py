@@ -1,6 +1,6 @@
 """The plan of a cube, made before a pixel is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -158,10 +158,19 @@ class Measurement(Struct, frozen=True, kw_only=True):
         return self.nodata if self.stored is None else self.stored.nodata
 
     @property
+    def marks_missing(self) -> bool:
+        """Whether a value says that a pixel is missing: nodata, or the NaN of its dtype."""
+        return self.nodata is not None or np.dtype(self.dtype).kind in "fc"
+
+    @property
     def overhang(self) -> str:
         """Description of the pixels outside their source, in words."""
-        has_nan = np.dtype(self.dtype).kind in "fc"
-        return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
+        return OVERHANG_IS_NODATA if self.marks_missing else OVERHANG_IS_ZERO
+
+
+def pixel_nbytes(measurements: Iterable[Measurement]) -> int:
+    """Return the bytes of one pixel of some measurements together."""
+    return sum(np.dtype(each.dtype).itemsize for each in measurements)
 
 
 def _fill_of(nodata: float | None, dtype: str) -> float | int:
@@ -524,10 +533,14 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
         n_new = self.n_rows - self.first_row
         return self.n_sources * self.chips.n_images // n_new if n_new else 0
 
+    def _in_words(self) -> tuple[str, str]:
+        """Return shape and measurements, as a terminal and a notebook show them."""
+        dims = (*self.leading_dims, "y", "x")
+        sizes = ", ".join(f"{name} {n:,}" for name, n in zip(dims, self.folded(self.shape), strict=True))
+        return sizes, first_few([f"{each.name} {each.dtype}" for each in self.measurements])
+
     def __repr__(self) -> str:
-        dims, shape = (*self.leading_dims, "y", "x"), self.folded(self.shape)
-        sizes = ", ".join(f"{name} {n:,}" for name, n in zip(dims, shape, strict=True))
-        arrays = first_few([f"{each.name} {each.dtype}" for each in self.measurements])
+        sizes, arrays = self._in_words()
         return shown(
             f"CubePlan: {counted(self.n_sources, 'source')} to {arrays} ({sizes})",
             [repr(self.estimate), *(f"warning: {each}" for each in self.warnings)],
@@ -535,11 +548,10 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: shape, costs and warnings."""
-        dims, shape = (*self.leading_dims, "y", "x"), self.folded(self.shape)
-        estimate = self.estimate
+        estimate, (sizes, arrays) = self.estimate, self._in_words()
         facts = (
-            ("shape", ", ".join(f"{name} {n:,}" for name, n in zip(dims, shape, strict=True))),
-            ("measurements", first_few([f"{each.name} {each.dtype}" for each in self.measurements])),
+            ("shape", sizes),
+            ("measurements", arrays),
             ("requests", f"{estimate.n_gets:,} GET"),
             ("to fetch", size(estimate.fetched_nbytes)),
             ("on AWS", f"${estimate.usd:,.4f}, {estimate.seconds:,.0f} s"),

@@ -385,7 +385,7 @@ def _check_missing(plan: CubePlan) -> None:
     What becomes physical values, or is reduced, does not need it: see `Outcome.inside`.
     """
     for each in plan.measurements if plan.is_warped and plan.reduction is None else ():
-        if each.nodata is None and np.dtype(each.dtype).kind not in "fc":
+        if not each.marks_missing:
             instead = ", or write values: scaled (--values scaled)" if plan.values == "raw" else ""
             raise RequestError(
                 f"pixels beside a warped source need a nodata value, and the sources of {each.name} declare "

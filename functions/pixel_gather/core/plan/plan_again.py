@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from copy import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
-from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.cube_plan import Append, CubePlan, pixel_nbytes
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan_reduction import inherit_reduction
 from pixel_gather.core.plan.plan_workload import (
@@ -112,7 +111,7 @@ def _workload(
     layout, window = template.layout, template.slots[0].window
     n_gets = max(touched(slot)[0] for slot in template.of_scenes.slots)
     fetched = size.n_sources * (size.mean_open_nbytes + size.mean_nbytes)
-    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
+    nbytes = pixel_nbytes(template.measurements)
     n_tasks = append.n_places_again(layout.shard[0]) * template.n_strips
     return Workload(
         n_sources=size.n_sources,
@@ -120,9 +119,9 @@ def _workload(
         fetched_nbytes=round(fetched),
         window_nbytes=size.mean_nbytes / template.n_strips,
         n_side_by_side=max(min(size.n_sources, in_flight // n_gets), 1),
-        decoded_nbytes=len(append.again) * window.n_pixels * pixel_nbytes,
+        decoded_nbytes=len(append.again) * window.n_pixels * nbytes,
         n_tasks=n_tasks,
-        task_nbytes=math.prod(layout.shard) * pixel_nbytes,
+        task_nbytes=math.prod(layout.shard) * nbytes,
         nbytes_by_bucket={
             bucket: round(fetched * n / max(size.n_sources, 1)) for bucket, n in size.n_by_bucket.items()
         },

@@ -75,7 +75,7 @@ def _reduce_measurement(measurement: Measurement, statistic: str, *, slot: int, 
             f"{name} is {dtype}, and {why}: write count, {' or '.join(_OF_COMPLEX)}", field="reduce.statistic"
         )
     if statistic in CHOSEN:
-        if measurement.nodata is None and dtype.kind not in "fc":
+        if not measurement.marks_missing:
             raise RequestError(
                 f"where no scene has a pixel, a row needs nodata, and the sources of {name} declare none: "
                 "give one",

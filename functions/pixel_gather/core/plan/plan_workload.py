@@ -17,12 +17,7 @@ from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.choose_layout import Layout
-from pixel_gather.core.plan.cube_plan import (
-    Append,
-    Measurement,
-    Reduction,
-    SourceSlot,
-)
+from pixel_gather.core.plan.cube_plan import Append, Measurement, Reduction, SourceSlot, pixel_nbytes
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.slot_draft import Draft
@@ -119,12 +114,12 @@ def plan_workload(
     n_strips = layout.n_shards(shape)[1]
     n_tasks = (layout.n_shards(shape)[0] + append.n_places_again(layout.shard[0])) * n_strips
     n_scenes, most_scenes = table.n_rows, min(layout.shard[0], max(table.n_rows, 1))
-    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
-    task_nbytes: float = math.prod(layout.shard) * pixel_nbytes
+    scene_nbytes = pixel_nbytes(measurements)
+    task_nbytes: float = math.prod(layout.shard) * scene_nbytes
     if reduction is not None:  # a worker measures and holds the scenes, and stores little
         n_scenes, most_scenes = reduction.n_scenes, reduction.most_scenes
         task_nbytes = reduced_task_nbytes(layout, measurements, reduction)
-        pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in reduction.measurements)
+        scene_nbytes = pixel_nbytes(reduction.measurements)
     # All that the estimate needs to know.
     n_of_task = most_scenes * len(drafts)
     search = table.search_cost
@@ -137,7 +132,7 @@ def plan_workload(
         fetched_nbytes=round(fetched),
         window_nbytes=window_nbytes / max(n_strips, 1),
         n_side_by_side=max(min(n_of_task, int(in_flight / most_gets)), 1),
-        decoded_nbytes=n_scenes * height * width * pixel_nbytes,
+        decoded_nbytes=n_scenes * height * width * scene_nbytes,
         n_tasks=n_tasks,
         task_nbytes=round(task_nbytes),
         nbytes_by_bucket={
@@ -204,7 +199,7 @@ def _count_touched(grid: Grid, wanted: Window) -> tuple[int, float]:
 
 def held_share(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
     """Return the bytes that a worker holds for each byte of a shard: sources' own pixels are held, too."""
-    return held_nbytes(slots, measurements) / sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return held_nbytes(slots, measurements) / pixel_nbytes(measurements)
 
 
 def held_nbytes(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]) -> float:
@@ -212,17 +207,14 @@ def held_nbytes(slots: Sequence[SourceSlot], measurements: Sequence[Measurement]
     nbytes = [len(each.bands) * np.dtype(each.dtype).itemsize for each in slots]
     own = sum(n * each.own_share for n, each in zip(nbytes, slots, strict=True))
     own += sum(np.dtype(slots[each.slot].dtype).itemsize for each in measurements if each.stored is not None)
-    return own + sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return own + pixel_nbytes(measurements)
 
 
 def reduced_task_nbytes(layout: Layout, measurements: Sequence[Measurement], reduction: Reduction) -> float:
     """Return what a worker holds for one shard of reduced rows, in bytes."""
-    n_pixels, scene_nbytes = (
-        math.prod(layout.shard[1:]),
-        held_nbytes(reduction.slots, reduction.measurements),
-    )
-    row_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
-    return n_pixels * (layout.shard[0] * row_nbytes + reduction.most_scenes * scene_nbytes)
+    row_nbytes = layout.shard[0] * pixel_nbytes(measurements)
+    scenes_nbytes = reduction.most_scenes * held_nbytes(reduction.slots, reduction.measurements)
+    return math.prod(layout.shard[1:]) * (row_nbytes + scenes_nbytes)
 
 
 def check_task_fits(
@@ -238,10 +230,9 @@ def check_task_fits(
     Raises:
         BudgetError: They are too large.
     """
-    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
     if reduction is None:
-        held = held_share(template.slots, template.measurements)
-        task_nbytes = math.prod(template.layout.shard) * pixel_nbytes * held
+        held = held_nbytes(template.slots, template.measurements)
+        task_nbytes = math.prod(template.layout.shard) * held
     else:
         task_nbytes = reduced_task_nbytes(template.layout, template.measurements, reduction)
     if task_nbytes > max_task_nbytes:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.plan.cube_plan import CubePlan, pixel_nbytes
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
@@ -84,8 +84,7 @@ def _shape(plan: CubePlan, step: int) -> tuple[int, int]:
 
 def _rows_shown(plan: CubePlan, step: int) -> tuple[int, ...]:
     height, width = _shape(plan, step)
-    n_bytes_per_pixel = sum(np.dtype(each.dtype).itemsize for each in plan.measurements)
-    return quicklook_rows(plan.n_rows, nbytes=height * width * n_bytes_per_pixel)
+    return quicklook_rows(plan.n_rows, nbytes=height * width * pixel_nbytes(plan.measurements))
 
 
 def take_quicklooks(

@@ -1,13 +1,13 @@
 """The arrays that the windows of a shard are read into, and what they become. They are reused."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.plan.cube_plan import CubePlan, pixel_nbytes
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.stored_tiles import StoredTiles
 
@@ -89,8 +89,8 @@ class ShardBuffers:
         Tiles that are kept compressed take less.
         """
         read = sum(len(slot.bands) * np.dtype(slot.dtype).itemsize for slot in self._plan.slots)
-        values = _itemsize(each for each in self._plan.measurements if each.stored is not None)
-        rows = 0 if self._cube.reduction is None else _itemsize(self._cube.measurements)
+        values = pixel_nbytes(each for each in self._plan.measurements if each.stored is not None)
+        rows = 0 if self._cube.reduction is None else pixel_nbytes(self._cube.measurements)
         return prod(self._shape) * (self._n_scenes * (read + values) + self._n_rows * rows)
 
     @property
@@ -106,10 +106,6 @@ class ShardBuffers:
         """Rows that are read for one shard at most."""
         reduction = self._cube.reduction
         return self._n_rows if reduction is None else reduction.most_scenes
-
-
-def _itemsize(measurements: Iterable[Measurement]) -> int:
-    return sum(np.dtype(each.dtype).itemsize for each in measurements)
 
 
 def _n_rows(read: Sequence[Buffer]) -> int:
