@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.model.outcome import BandStats
+from pixel_gather.core.model.scaling import is_below_claim
 from pixel_gather.core.model.source import Source
-from pixel_gather.core.results.below_claimed_offset import is_below_claim
 
 SENTINEL_2 = {"scale_claimed": 0.0001, "offset_claimed": -0.1}
 

@@ -279,10 +279,10 @@ class Schedule(Struct, frozen=True, kw_only=True):
             datetime: Time range of the search that an earlier tick has begun and not ended. The search is
                 repeated, so that the unfinished cube is completed.
         """
-        given = dict(self.request) if self.table else self._for_new_cube(self.request)
-        if self._period is not None and datetime is None:
-            return self._searching_periods(given, since_us=None, tick_us=tick_us)
-        return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
+        given = self.request if self.table else self._for_new_cube(self.request)
+        if datetime is None and (times := self._times_to_search(None, tick_us)) is not None:
+            datetime = format_range(times)
+        return None if datetime is None else _searching(given, datetime)
 
     def next_request(self, last_us: int, tick_us: int) -> dict[str, Any] | None:
         """Return the request that appends to the cube; None if the search's own time range has ended.
@@ -291,10 +291,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
             last_us: Time of the cube's last row.
             tick_us: Time of the tick.
         """
-        if self._period is not None:
-            return self._searching_periods(dict(self.request), since_us=last_us, tick_us=tick_us)
-        since_us = last_us - self.overlap_days * _DAY_US
-        return self._searching(dict(self.request), since_us=since_us, until_us=tick_us, datetime=None)
+        times = self._times_to_search(last_us, tick_us)
+        return None if times is None else _searching(self.request, format_range(times))
 
     def execution(self, tick_us: int) -> str:
         """Return the name of the execution that a tick starts. Each tick has one, so it starts one gather."""
@@ -321,44 +319,31 @@ class Schedule(Struct, frozen=True, kw_only=True):
         west, _, east, _ = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
         return "day", before_utc_us((west + east) / 2)
 
-    def _searching_periods(
-        self, given: dict[str, Any], *, since_us: int | None, tick_us: int
-    ) -> dict[str, Any] | None:
-        """Return a request that searches whole periods: those that ended ``overlap_days`` before the tick.
+    def _times_to_search(self, last_us: int | None, tick_us: int) -> TimeRange | None:
+        """Return when the scenes of a tick were taken; None if nothing is to be searched.
+
+        Of periods, whole ones are searched: those that ended ``overlap_days`` before the tick.
 
         Args:
-            given: The request.
-            since_us: Start of the period of the cube's last row; None for a cube that is not there.
+            last_us: Time of the cube's last row, or start of its period; None for a cube that is not there.
             tick_us: Time of the tick.
         """
-        assert self._period is not None  # noqa: S101 # the caller's
-        by, before_us = self._period
-        own = self._own_times(given)
-        start_us = own.start_us
-        if since_us is not None:
-            start_us = max(start_us, start_of_period(since_us + _MOST_DAYS[by] * _DAY_US, by) - before_us)
+        own, overlap_us = self._own_times(self.request), self.overlap_days * _DAY_US
+        start_us, period = own.start_us, self._period
+        if period is None:
+            if last_us is not None:
+                start_us = max(start_us, last_us - overlap_us)
+            stop_us = min(own.stop_us, tick_us)
+            return None if start_us > stop_us else TimeRange(start_us=start_us, stop_us=stop_us)
+        by, before_us = period
+        if last_us is not None:
+            start_us = max(start_us, start_of_period(last_us + _MOST_DAYS[by] * _DAY_US, by) - before_us)
         if start_us > own.stop_us or tick_us < own.start_us:
             return None
-        waited_us = tick_us - self.overlap_days * _DAY_US
-        stop_us = min(own.stop_us, start_of_period(waited_us + before_us, by) - before_us - 1)
+        stop_us = min(own.stop_us, start_of_period(tick_us - overlap_us + before_us, by) - before_us - 1)
         if start_us > stop_us:  # no period is over: what is searched ends where the next one begins
             start_us = stop_us = start_us - 1
-        datetime = format_range(TimeRange(start_us=start_us, stop_us=stop_us))
-        return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)
-
-    def _searching(
-        self, given: dict[str, Any], *, since_us: int | None, until_us: int, datetime: str | None
-    ) -> dict[str, Any] | None:
-        kind = _field_of_search(given)
-        if datetime is None:
-            own = self._own_times(given)
-            start_us = own.start_us if since_us is None else max(own.start_us, since_us)
-            stop_us = min(own.stop_us, until_us)
-            if start_us > stop_us:
-                return None
-            datetime = format_range(TimeRange(start_us=start_us, stop_us=stop_us))
-        searched = {**given["sources"][kind], "datetime": datetime}
-        return {**given, "sources": {**given["sources"], kind: searched}}
+        return TimeRange(start_us=start_us, stop_us=stop_us)
 
     def _for_new_cube(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request of a cube that is not there yet."""
@@ -373,6 +358,13 @@ class Schedule(Struct, frozen=True, kw_only=True):
         kind = _field_of_search(given)
         text = given["sources"][kind].get("datetime")
         return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
+
+
+def _searching(given: Mapping[str, Any], datetime: str | None) -> dict[str, Any]:
+    """Return a request whose search has this time range."""
+    kind = _field_of_search(given)
+    searched = {**given["sources"][kind], "datetime": datetime}
+    return {**given, "sources": {**given["sources"], kind: searched}}
 
 
 def _field_of_search(given: Mapping[str, Any]) -> str:

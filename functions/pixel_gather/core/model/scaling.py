@@ -5,7 +5,7 @@ reflectances that are too low: https://github.com/Element84/earth-search/issues/
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import replace
 from enum import IntEnum
 from typing import Any, Final, Literal
@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from msgspec import Struct
 
-from pixel_gather.core.model.source import Header, Source
+from pixel_gather.core.model.outcome import BandStats
+from pixel_gather.core.model.source import Header, ListColumn, Source
 
 type Stored = np.ndarray[Any, Any]
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
@@ -65,6 +66,21 @@ def denies_claim(columns: Mapping[str, object], darkest: float) -> bool:
         return False
     factor = scale if isinstance(scale, int | float) and scale > 0 else 1.0
     return darkest * factor + offset < _SHARE * offset
+
+
+def claims_offsets(columns: Sequence[ListColumn]) -> bool:
+    """Tell whether a list has a column of claimed offsets."""
+    return any(each.name == OFFSET_CLAIMED for each in columns)
+
+
+def is_below_claim(source: Source | None, stats: BandStats) -> bool:
+    """Tell whether a window's darkest pixel would be far below zero by the claimed scale and offset.
+
+    Args:
+        source: What the list says of the source.
+        stats: Statistics of one band of its window.
+    """
+    return bool(stats.n_valid) and source is not None and denies_claim(source.columns, stats.min)
 
 
 def claimed_nodata(columns: Mapping[str, object], dtype: str) -> float | None:

@@ -46,8 +46,8 @@ def plan_map(
         n_missing: Shards that are not committed yet.
         workers: The deployment's.
     """
-    workers = replace(workers, gets_per_s=min(plan.requests_per_s.values(), default=inf))
-    limited = replace(workers, max_usd=limits.usd)
+    gets_per_s = min(plan.requests_per_s.values(), default=inf)
+    workers = replace(workers, gets_per_s=gets_per_s, max_usd=limits.usd)
     n_sources, estimate = plan.n_sources + plan.append.n_again, plan.estimate
     return MapPlan(
         n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),
@@ -55,7 +55,7 @@ def plan_map(
         tasks_per_child=_tasks_per_child(plan, n_shards=n_shards, n_missing=n_missing),
         is_inline=n_missing == n_shards and plan.runs_inline,
         first_limit_s=child_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
-        late_shard_s=late_shard_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=limited),
+        late_shard_s=late_shard_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
     )
 
 

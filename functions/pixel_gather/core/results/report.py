@@ -18,6 +18,7 @@ from msgspec import Struct, to_builtins
 
 from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult, strip_digests
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import claims_offsets, is_below_claim
 from pixel_gather.core.model.shown import first_few, shown, shown_href
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
@@ -31,7 +32,6 @@ from pixel_gather.core.plan.cube_plan import (
     CubePlan,
 )
 from pixel_gather.core.plan.warning_kinds import PixelWarning
-from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
 from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, table_rows
 from pixel_gather.core.results.timings import Timings, TimingSummary
 
@@ -347,7 +347,7 @@ class Tally:
     """When the append of the rows that are added now began, by the clock of the report."""
 
     n_below_claim: int = 0
-    """Sources whose claimed offset may be in the pixels already; see `report.below_claimed_offset`."""
+    """Sources whose claimed offset may be in the pixels already; see `is_below_claim`."""
 
     n_apart: int = 0
     """Sources on another grid, where that is refused."""

@@ -14,11 +14,10 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
-from pixel_gather.core.model.scaling import OffsetState
+from pixel_gather.core.model.scaling import OffsetState, claims_offsets, is_below_claim
 from pixel_gather.core.model.source import NO_INTEGER, CubeRow, ListColumn, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.results.below_claimed_offset import claims_offsets, is_below_claim
 
 NO_TIME: Final = NO_INTEGER
 """Marks a missing time, like NumPy's NaT."""
