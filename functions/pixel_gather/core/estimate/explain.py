@@ -1,5 +1,6 @@
 """Write an estimate as text: each number with the counts or assumptions behind it. Pure."""
 
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
@@ -18,11 +19,6 @@ _STORING: Final = (
     f"statistics: {assumptions.MEASURING}",
     f"compressing: {assumptions.COMPRESSING}",
     f"to be put: {assumptions.RATIO}",
-)
-_DRAWING: Final = (
-    "report",
-    f"{assumptions.DRAWING.value:,.1f} s more",
-    (f"drawn after that: {assumptions.DRAWING}",),
 )
 
 type _Line = tuple[str, str, tuple[str, ...]]
@@ -52,36 +48,32 @@ def figures_of(
     )
 
 
-def _work(work: Workload) -> list[_Line]:
+def _work(work: Workload) -> Iterator[_Line]:
     indexed = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
     gets = f"one for each header{indexed}, the window's in the sampled sources, by their headers"
     puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
-    return [
-        *_search(work),
-        ("sources", f"{work.n_sources:,}", ("counted in the list",)),
-        ("shards", f"{work.n_tasks:,}", ("the layout: each is a task and an object per measurement",)),
-        ("GETs", f"{work.n_gets:,}", (gets,)),
-        ("PUTs", f"{work.n_puts:,}", (puts,)),
-        (
-            "bytes to read",
-            size(work.fetched_nbytes),
-            (
-                "the window's tiles in the sampled sources, by their headers; else a share of their size",
-                "if only failed sources are tried again: the mean of what the cube's other sources took",
-            ),
-        ),
-        _parts(work),
-        ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
-    ]
+    read = (
+        "the window's tiles in the sampled sources, by their headers; else a share of their size",
+        "if only failed sources are tried again: the mean of what the cube's other sources took",
+    )
+    yield from _search(work)
+    yield "sources", f"{work.n_sources:,}", ("counted in the list",)
+    yield "shards", f"{work.n_tasks:,}", ("the layout: each is a task and an object per measurement",)
+    yield "GETs", f"{work.n_gets:,}", (gets,)
+    yield "PUTs", f"{work.n_puts:,}", (puts,)
+    yield "bytes to read", size(work.fetched_nbytes), read
+    yield _parts(work)
+    yield "bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)
 
 
-def _search(work: Workload) -> list[_Line]:
+def _search(work: Workload) -> Iterator[_Line]:
     """Say what the search took. GETs of a catalog in S3 are priced, pages of an API are not."""
     if work.n_search_pages:
-        return [("search", counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",))]
-    usd = work.n_search_gets * pricing.USD_PER_GET
-    gets = f"of the catalog's files, ${usd:.7f} in the dollars of s3 if they lie there"
-    return [("search", counted(work.n_search_gets, "GET"), (gets,))] if work.n_search_gets else []
+        yield "search", counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",)
+    elif work.n_search_gets:
+        usd = work.n_search_gets * pricing.USD_PER_GET
+        gets = f"of the catalog's files, ${usd:.7f} in the dollars of s3 if they lie there"
+        yield "search", counted(work.n_search_gets, "GET"), (gets,)
 
 
 def _parts(work: Workload) -> _Line:
@@ -104,27 +96,20 @@ def _side_by_side(parts: Parts) -> str:
     return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
 
 
-def _workers(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
-    rests_on = (
-        f"at most {deployment.n_workers:,}: {deployment.limit}",
-        "started at once: an inline Map"
-        if is_inline
-        else f"started as they are needed: {assumptions.CHILDREN}",
-        (
-            f"{deployment.worker_memory_mib:,} MiB each, the smallest size that is at most 5 % slower; "
-            f"one vCPU: {assumptions.ONE_VCPU}"
-        ),
+def _workers(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> Iterator[_Line]:
+    needed = f"started as they are needed: {assumptions.CHILDREN}"
+    memory = (
+        f"{deployment.worker_memory_mib:,} MiB each, the smallest size that is at most 5 % slower; one vCPU: "
+        f"{assumptions.ONE_VCPU}"
     )
     children = (
-        (
-            f"of the map: up to {counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last "
-            "ones have fewer, so that all workers end at about the same time"
-        ),
+        f"of the map: up to {counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last ones "
+        "have fewer, so that all workers end at about the same time"
     )
-    return [
-        ("workers", f"{estimate.n_workers:,}", rests_on),
-        ("children", f"{estimate.n_children:,}", children),
-    ]
+    most = f"at most {deployment.n_workers:,}: {deployment.limit}"
+    started = "started at once: an inline Map" if is_inline else needed
+    yield "workers", f"{estimate.n_workers:,}", (most, started, memory)
+    yield "children", f"{estimate.n_children:,}", (children,)
 
 
 def _if_late(
@@ -133,21 +118,21 @@ def _if_late(
     first_s = try_time_limits.first_limit_s(share, deployment)
     second_s = try_time_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
     stopped = "stopped twice" if is_inline else "stopped"
-    rests_on = (
-        (
-            f"if every child is {stopped} after {first_s:,} s, and each shard takes {second_s:,} s at its "
-            "second try; there is no third"
-        ),
-        "beside it: a child whose worker is killed or whose store fails is tried again, a few times",
-        (
-            f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
-            f"{try_time_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
-        ),
+    tries = (
+        f"if every child is {stopped} after {first_s:,} s, and each shard takes {second_s:,} s at its second "
+        "try; there is no third"
     )
-    return "dollars if all are late", f"${estimate.usd_if_late or 0.0:,.2f}", rests_on
+    beside = "beside it: a child whose worker is killed or whose store fails is tried again, a few times"
+    throttled = (
+        f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
+        f"{try_time_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
+    )
+    return "dollars if all are late", f"${estimate.usd_if_late or 0.0:,.2f}", (tries, beside, throttled)
 
 
-def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
+def _seconds(
+    estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_inline: bool
+) -> Iterator[_Line]:
     # What each part of the seconds is computed from.
     rests_on = {
         "plan": (
@@ -183,25 +168,22 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool, *, is_i
             f"waits for {assumptions.FINISH_ROUND_TRIPS}, and more for many shards and sources",
         ),
     }
-    parts = [
-        (f"seconds of {name}", f"{part:,.1f}", rests_on[name])
-        for name, part in estimate.seconds_by_part.items()
-    ]
     # The total comes first, then its parts, then what limits them.
-    return [
-        (
-            "seconds",
-            f"{estimate.seconds:,.1f}",
-            ("until the cube is complete: a simulation of the workers, not measured on AWS",),
-        ),
-        *parts,
-        *([_DRAWING] if work.has_report else []),
-        ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
-        ("enough", counted(estimate.enough_workers, "worker"), (ENOUGH,)),
-    ]
+    simulated = "until the cube is complete: a simulation of the workers, not measured on AWS"
+    yield "seconds", f"{estimate.seconds:,.1f}", (simulated,)
+    for name, part in estimate.seconds_by_part.items():
+        yield f"seconds of {name}", f"{part:,.1f}", rests_on[name]
+    if work.has_report:
+        yield (
+            "report",
+            f"{assumptions.DRAWING.value:,.1f} s more",
+            (f"drawn after that: {assumptions.DRAWING}",),
+        )
+    yield "bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)
+    yield "enough", counted(estimate.enough_workers, "worker"), (ENOUGH,)
 
 
-def _usd(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list[_Line]:
+def _usd(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> Iterator[_Line]:
     transitions = (
         f"{pricing.TRANSITIONS_PER_ITEM} transition per item of the inline Map, "
         f"{pricing.TRANSITIONS_BESIDE_INLINE} others"
@@ -218,10 +200,7 @@ def _usd(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list
             f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB per worker",
             f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
         ),
-        "step_functions": (
-            transitions,
-            f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
-        ),
+        "step_functions": (transitions, f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000"),
         "transfer": (
             f"{size(estimate.transfer_nbytes)} from other Regions",
             *(
@@ -232,17 +211,11 @@ def _usd(estimate: Estimate, deployment: WorkerPool, *, is_inline: bool) -> list
             ),
         ),
     }
-    total = (
-        f"prices of {pricing.PRICES_OF}",
-        "with transfer between Regions"
-        if estimate.transfer_nbytes
-        else "sources are in the workers' Region: transfer is free",
-    )
-    shares = [
-        (f"dollars of {name}", f"${usd:,.5f}", rests_on[name])
-        for name, usd in estimate.usd_by_service.items()
-    ]
-    return [("dollars", f"${estimate.usd:,.4f}", total), *shares]
+    near = "sources are in the workers' Region: transfer is free"
+    transfer = "with transfer between Regions" if estimate.transfer_nbytes else near
+    yield "dollars", f"${estimate.usd:,.4f}", (f"prices of {pricing.PRICES_OF}", transfer)
+    for name, usd in estimate.usd_by_service.items():
+        yield f"dollars of {name}", f"${usd:,.5f}", rests_on[name]
 
 
 def _turns(deployment: WorkerPool) -> tuple[str, ...]:
