@@ -104,13 +104,7 @@ class PointPlaces:
         transform = header.transform
         if transform is None or header.crs is None:
             return np.zeros(0, np.int64) if len(xs) == 0 else np.arange(1)
-        corners = [transform.xy(col, row) for col in (0, header.width) for row in (0, header.height)]
-        box = (
-            min(x for x, _ in corners),
-            min(y for _, y in corners),
-            max(x for x, _ in corners),
-            max(y for _, y in corners),
-        )
+        box = transform.bounds(header.width, header.height)
         try:
             west, south, east, north = self.projector.bounds(
                 box, source_crs=header.crs, target_crs=self.features.crs

@@ -47,6 +47,11 @@ class Transform(NamedTuple):
         dx, dy = x - self.c, y - self.f
         return ((self.e * dx - self.b * dy) / determinant, (self.a * dy - self.d * dx) / determinant)
 
+    def bounds(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """Return the least x, the least y, the largest x and the largest y of a raster of this size."""
+        xs, ys = zip(*(self.xy(col, row) for col in (0, width) for row in (0, height)), strict=True)
+        return min(xs), min(ys), max(xs), max(ys)
+
     def shifted(self, col_off: int, row_off: int) -> "Transform":
         """Return the transform of a window whose upper left pixel is (col_off, row_off)."""
         x, y = self.xy(col_off, row_off)

@@ -109,5 +109,5 @@ def short_way_around(wests: Floats, easts: Floats) -> tuple[float, float]:
 def ends_of(own: Grid) -> tuple[float, float]:
     """Return the least and the largest x of a grid, in the unit of its CRS."""
     assert own.transform is not None  # noqa: S101 # checked before
-    xs = [own.transform.xy(col, row)[0] for col in (0, own.width) for row in (0, own.height)]
-    return min(xs), max(xs)
+    west, _, east, _ = own.transform.bounds(own.width, own.height)
+    return west, east

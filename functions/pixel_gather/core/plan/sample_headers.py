@@ -451,9 +451,7 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector, *, on
     transform, crs = header.transform, rule.crs or header.crs
     if transform is None or (rule.point is None and rule.bounds is None):
         return ""
-    corners = [transform.xy(col, row) for col in (0, header.width) for row in (0, header.height)]
-    xs, ys = [x for x, _ in corners], [y for _, y in corners]
-    bounds = (min(xs), min(ys), max(xs), max(ys))
+    bounds = transform.bounds(header.width, header.height)
     described = None
     try:
         if crs is not None:

@@ -135,9 +135,7 @@ class GridRequest(RequestPart):
         if self.shape is None:
             return None
         height, width = self.shape
-        corners = [self.lattice().xy(col, row) for col in (0, width) for row in (0, height)]
-        xs, ys = zip(*corners, strict=True)
-        return WindowRule(bounds=(min(xs), min(ys), max(xs), max(ys)), crs=self.crs)
+        return WindowRule(bounds=self.lattice().bounds(width, height), crs=self.crs)
 
     def resampling_of(self, band: str | None) -> Resampling:
         """Return how pixels of a band's sources become one, where that is needed."""

@@ -9,13 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-
-class PublishedSpread(Struct, frozen=True, kw_only=True):
-    """Median and range in milliseconds."""
-
-    median: float
-    min: float
-    max: float
+from pixel_gather.core.results.timings import Spread
 
 
 class PublishedRun(Struct, frozen=True, kw_only=True):
@@ -23,9 +17,9 @@ class PublishedRun(Struct, frozen=True, kw_only=True):
 
     name: str
     n_threads: int
-    total_ms: PublishedSpread
-    open_ms: PublishedSpread
-    read_ms: PublishedSpread
+    total_ms: Spread
+    open_ms: Spread
+    read_ms: Spread
     open_share: float
     """Share of opening in opening and reading, 0 to 1."""
 
@@ -58,9 +52,9 @@ LINEAR_UP_TO_THREADS: Final = 20
 ONE_THREAD: Final = PublishedRun(
     name="2018, 1 thread",
     n_threads=1,
-    total_ms=PublishedSpread(median=53.372, min=34.5, max=1012.2),
-    open_ms=PublishedSpread(median=30.934, min=15.4, max=986.2),
-    read_ms=PublishedSpread(median=21.641, min=14.8, max=805.9),
+    total_ms=Spread(median=53.372, min=34.5, max=1012.2),
+    open_ms=Spread(median=30.934, min=15.4, max=986.2),
+    read_ms=Spread(median=21.641, min=14.8, max=805.9),
     open_share=0.598,
     wait_s=92.00,
     wall_s=92.65,
@@ -70,9 +64,9 @@ ONE_THREAD: Final = PublishedRun(
 BEST: Final = PublishedRun(
     name="2018, 49 threads",
     n_threads=49,
-    total_ms=PublishedSpread(median=112.145, min=42.1, max=476.1),
-    open_ms=PublishedSpread(median=54.457, min=15.8, max=412.4),
-    read_ms=PublishedSpread(median=48.627, min=17.6, max=395.0),
+    total_ms=Spread(median=112.145, min=42.1, max=476.1),
+    open_ms=Spread(median=54.457, min=15.8, max=412.4),
+    read_ms=Spread(median=48.627, min=17.6, max=395.0),
     open_share=0.528,
     wait_s=159.00,
     wall_s=3.39,

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixel_gather.core.results import published_runs
-from pixel_gather.core.results.published_runs import PublishedRun, PublishedSpread
+from pixel_gather.core.results.published_runs import PublishedRun
 from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Spread, TimingSummary
 
@@ -189,7 +189,7 @@ def _agreement(columns: Sequence[RunColumn]) -> list[TableRow]:
     return [TableRow(label="  pixels", cells=tuple(cells))]
 
 
-def _in_seconds(spread: PublishedSpread) -> Spread:
+def _in_seconds(spread: Spread) -> Spread:
     return Spread(median=spread.median / 1000, min=spread.min / 1000, max=spread.max / 1000)
 
 

@@ -42,7 +42,7 @@ def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[s
             "spatial:transform": [float(value) for value in transform],
             "spatial:transform_type": "affine",
             "spatial:shape": [plan.height, plan.width],
-            "spatial:bbox": _bounds(transform, plan.width, plan.height),
+            "spatial:bbox": list(transform.bounds(plan.width, plan.height)),
             "spatial:registration": "pixel",
         }
         mapping = {"GeoTransform": " ".join(map(repr, map(float, transform.to_gdal())))}
@@ -76,10 +76,3 @@ def _write_axes(store: Store, plan: CubePlan, transform: Transform) -> None:
         elif plan.crs is not None:
             attributes["standard_name"] = f"projection_{name}_coordinate"
         write_small_array(store, name, values, dims=(name,), attributes=attributes)
-
-
-def _bounds(transform: Transform, width: int, height: int) -> list[float]:
-    """Return [xmin, ymin, xmax, ymax] of the window's corners."""
-    corners = [transform.xy(col, row) for col in (0, width) for row in (0, height)]
-    xs, ys = [x for x, _ in corners], [y for _, y in corners]
-    return [min(xs), min(ys), max(xs), max(ys)]
