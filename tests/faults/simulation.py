@@ -67,7 +67,7 @@ from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.plan.plan import gather_digest, plan_cube
-from pixel_gather.core.plan.plan_reduction import inherit_reduction
+from pixel_gather.core.plan.plan_reduction import reduction_by
 from pixel_gather.core.plan.reduced_table import reduced_table
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.read import fill_rows
@@ -1100,7 +1100,7 @@ def _of_this_run(product: Product) -> Iterator[None]:
             n_sources=table.n_sources,
             n_rows=append.first_row + table.n_rows,
             append=append,
-            reduction=inherit_reduction(CubeTemplate.of(plan, is_aligned=True), append, table),
+            reduction=reduction_by(CubeTemplate.of(plan, is_aligned=True), append, table),
         )
 
     def planned_again(_: GatherRequest, *, digest: str, now: float, append: Append, **__: Any) -> CubePlan:
@@ -1111,7 +1111,7 @@ def _of_this_run(product: Product) -> Iterator[None]:
             n_sources=0,
             n_rows=append.first_row,
             append=append,
-            reduction=inherit_reduction(CubeTemplate.of(plan, is_aligned=True), append, None),
+            reduction=reduction_by(CubeTemplate.of(plan, is_aligned=True), append, None),
         )
 
     with (

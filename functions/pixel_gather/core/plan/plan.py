@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -35,18 +35,12 @@ from pixel_gather.core.plan.cube_plan import (
     Append,
     CubePlan,
     Measurement,
-    Reduction,
     SourceSlot,
 )
 from pixel_gather.core.plan.cube_template import CubeTemplate, check_inherits
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.plan.pass_through import layout_of, warnings_of
-from pixel_gather.core.plan.plan_reduction import (
-    inherit_reduction,
-    plan_reduction,
-    reduced_layout,
-    reduced_measurements,
-)
+from pixel_gather.core.plan.plan_reduction import reduced_layout, reduced_measurements, reduction_by
 from pixel_gather.core.plan.plan_warnings import warnings_of_plan
 from pixel_gather.core.plan.plan_workload import (
     check_task_fits,
@@ -154,17 +148,13 @@ async def plan_cube(
     _check_window(drafts, request.limits)
 
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
-    reduction = None
-    if template is None:
-        chosen, reduction = _template_of_new_cube(
-            request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes
-        )
-    else:
-        chosen = template
+    most_nbytes = workers.max_task_nbytes
+    chosen = template or _template_of_new_cube(request, table, drafts, grid, max_task_nbytes=most_nbytes)
+    reduction = reduction_by(chosen, append, table)
+    if template is not None:
         columns = columns_of_scenes(table)
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns)
-        reduction = inherit_reduction(template, append, table)
-        check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
+        check_task_fits(template, most_nbytes, reduction=reduction)
 
     # What will it take?
     n_sources = table.n_sources + append.n_again + append.n_beside
@@ -253,25 +243,29 @@ def _template_of_new_cube(
     grid: CommonGrid | None,
     *,
     max_task_nbytes: int,
-) -> tuple[CubeTemplate, Reduction | None]:
-    """Return what a new cube prescribes to itself, and later to others, and how scenes become its rows."""
+) -> CubeTemplate:
+    """Return what a new cube prescribes to itself, and later to others."""
     slots, measurements = tuple(draft.slot for draft in drafts), tuple(choose_measurements(drafts, request))
     window, mask = slots[0].window, mask_of_cube(request, measurements)
     shape = (max(table.n_rows, request.output.expected_rows or 0), window.height, window.width)
-    reduction = None
-    if isinstance(table, ReducedTable):
-        of_scenes = slots, measurements
-        slots, measurements = reduced_measurements(request, *of_scenes, n_scenes=table.n_scenes)
-        scene_nbytes = held_nbytes(*of_scenes)
+    of_scenes: dict[str, Any] = {}
+    if isinstance(table, ReducedTable) and request.reduce is not None:
+        of_scenes = {
+            "reduce": request.reduce.told(),
+            "scene_slots": slots,
+            "scene_measurements": measurements,
+            "scene_columns": table.scene_columns,
+        }
+        scene_nbytes = held_nbytes(slots, measurements)
+        slots, measurements = reduced_measurements(request, slots, measurements, n_scenes=table.n_scenes)
         layout = reduced_layout(
             request, table, shape, measurements, scene_nbytes=scene_nbytes, max_task_nbytes=max_task_nbytes
         )
-        reduction, mask = plan_reduction(request, table, *of_scenes, mask, layout), None
     else:
         layout = _layout(request, table, drafts, measurements, shape, max_task_nbytes=max_task_nbytes)
     if request.output.has_band_axis:
         check_band_axis(measurements, table)
-    template = CubeTemplate(
+    return CubeTemplate(
         slots=slots,
         measurements=measurements,
         has_time=table.has_time,
@@ -286,8 +280,8 @@ def _template_of_new_cube(
         mask=mask,
         bands_are_axis=request.output.has_band_axis,
         values=request.values,
+        **of_scenes,
     )
-    return template, reduction
 
 
 def _layout(

@@ -13,7 +13,7 @@ from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
 from pixel_gather.core.plan.cube_plan import Append, CubePlan, pixel_nbytes
 from pixel_gather.core.plan.cube_template import CubeTemplate
-from pixel_gather.core.plan.plan_reduction import inherit_reduction
+from pixel_gather.core.plan.plan_reduction import reduction_by
 from pixel_gather.core.plan.plan_workload import (
     check_task_fits,
     parts_of,
@@ -66,7 +66,7 @@ def plan_again(
         BudgetError: The plan is over one of the request's limits.
     """
     # What will it take, if only these rows are read?
-    reduction = inherit_reduction(template, append, None)
+    reduction = reduction_by(template, append, None)
     check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
     on_aws = pool_of(request, workers, n_by_bucket=size.n_by_bucket, n_sources=size.n_sources)
     work = _workload(request, template, append, size, in_flight=on_aws.in_flight)

@@ -9,7 +9,6 @@ import numpy as np
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
-from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.plan.choose_layout import Layout, plan_layout
 from pixel_gather.core.plan.cube_plan import CHOSEN, Append, Measurement, Reduction, SourceSlot
 from pixel_gather.core.plan.cube_template import CubeTemplate
@@ -125,40 +124,8 @@ def reduced_layout(
     )
 
 
-def plan_reduction(
-    request: "GatherRequest",
-    table: ReducedTable,
-    slots: Sequence[SourceSlot],
-    measurements: Sequence[Measurement],
-    mask: PixelMask | None,
-    layout: Layout,
-) -> Reduction:
-    """Return how the scenes of a new cube are reduced.
-
-    Args:
-        request: The checked request.
-        table: The groups.
-        slots: Those of the scenes.
-        measurements: Those of the scenes.
-        mask: It hides pixels of the scenes.
-        layout: The cube's.
-    """
-    assert request.reduce is not None  # noqa: S101 # the caller's
-    return Reduction(
-        by=request.reduce.by,
-        statistic=request.reduce.statistic,
-        order=request.reduce.order,
-        slots=tuple(slots),
-        measurements=tuple(measurements),
-        mask=mask,
-        columns=table.scene_columns,
-        n_scenes=table.n_scenes,
-        most_scenes=table.most_in(layout.shard[0]),
-    )
-
-
-def inherit_reduction(template: CubeTemplate, append: Append, table: SourceTable | None) -> Reduction | None:
-    """Return how the scenes of an append are reduced: as those of the cube. None if each row is one.
+def reduction_by(template: CubeTemplate, append: Append, table: SourceTable | None) -> Reduction | None:
+    """Return how the scenes of a gather become rows, as the cube prescribes it. None if each row is one.
 
     Args:
         template: The cube's.
