@@ -132,7 +132,7 @@ def test_rows_of_scenes_cost_all_of_their_scenes() -> None:
     plan = again(template, append=two, size=replace(SIZE, n_sources=8))
 
     assert plan.estimate.n_gets == 8 * (1 + 2)
-    assert plan.estimate.decoded_nbytes == 8 * 8 * 12 * 2 * 4  # a mean is float32
+    assert plan.estimate.decoded_nbytes == 8 * 8 * 12 * 2 * 2  # scenes are uint16, and their mean is float32
     assert plan.reduction is not None
     assert (plan.reduction.n_scenes, plan.reduction.most_scenes) == (8, 4)
     with pytest.raises(BudgetError, match="workers with more memory"):

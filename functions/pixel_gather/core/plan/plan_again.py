@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from copy import replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.pricing import n_puts
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 from pixel_gather.core.plan.common_grid import rule_on_grid
-from pixel_gather.core.plan.cube_plan import Append, CubePlan, pixel_nbytes
+from pixel_gather.core.plan.cube_plan import Append, CubePlan, Reduction, pixel_nbytes
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.plan_reduction import reduction_by
 from pixel_gather.core.plan.plan_workload import (
@@ -69,13 +68,7 @@ def plan_again(
     reduction = reduction_by(template, append, None)
     check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
     on_aws = pool_of(request, workers, n_by_bucket=size.n_by_bucket, n_sources=size.n_sources)
-    work = _workload(request, template, append, size, in_flight=on_aws.in_flight)
-    if reduction is not None:  # a worker measures and holds the scenes
-        work = replace(
-            work,
-            decoded_nbytes=work.decoded_nbytes // max(len(append.again), 1) * reduction.n_scenes,
-            task_nbytes=round(reduced_task_nbytes(template.layout, template.measurements, reduction)),
-        )
+    work = _workload(request, template, append, size, reduction, in_flight=on_aws.in_flight)
     # The cube stays as it is: all but digest, rows and estimate are its template.
     window = template.slots[0].window
     estimate = estimate_on_aws(work, on_aws)
@@ -106,12 +99,22 @@ def plan_again(
 
 
 def _workload(
-    request: "GatherRequest", template: CubeTemplate, append: Append, size: Again, *, in_flight: int
+    request: "GatherRequest",
+    template: CubeTemplate,
+    append: Append,
+    size: Again,
+    reduction: Reduction | None,
+    *,
+    in_flight: int,
 ) -> Workload:
-    layout, window = template.layout, template.slots[0].window
-    n_gets = max(touched(slot)[0] for slot in template.of_scenes.slots)
+    layout, window, of_scenes = template.layout, template.slots[0].window, template.of_scenes
+    n_gets = max(touched(slot)[0] for slot in of_scenes.slots)
     fetched = size.n_sources * (size.mean_open_nbytes + size.mean_nbytes)
-    nbytes = pixel_nbytes(template.measurements)
+    n_scenes = len(append.again)
+    task_nbytes: float = math.prod(layout.shard) * pixel_nbytes(template.measurements)
+    if reduction is not None:  # a worker measures and holds the scenes
+        n_scenes = reduction.n_scenes
+        task_nbytes = reduced_task_nbytes(layout, template.measurements, reduction)
     n_tasks = append.n_places_again(layout.shard[0]) * template.n_strips
     return Workload(
         n_sources=size.n_sources,
@@ -119,9 +122,9 @@ def _workload(
         fetched_nbytes=round(fetched),
         window_nbytes=size.mean_nbytes / template.n_strips,
         n_side_by_side=max(min(size.n_sources, in_flight // n_gets), 1),
-        decoded_nbytes=len(append.again) * window.n_pixels * nbytes,
+        decoded_nbytes=n_scenes * window.n_pixels * pixel_nbytes(of_scenes.measurements),
         n_tasks=n_tasks,
-        task_nbytes=math.prod(layout.shard) * nbytes,
+        task_nbytes=round(task_nbytes),
         nbytes_by_bucket={
             bucket: round(fetched * n / max(size.n_sources, 1)) for bucket, n in size.n_by_bucket.items()
         },
