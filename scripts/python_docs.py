@@ -38,7 +38,8 @@ def _function(function: Any) -> str:
 
 def _class(class_: type) -> str:
     lines = [f"### {class_.__name__}\n", *_describe(class_)]
-    members = [*_fields(_tree(class_)), *_methods(class_)]
+    kinds = [each for each in reversed(class_.__mro__) if each.__module__.startswith("pixel_gather.")]
+    members = [*(field for each in kinds for field in _fields(_tree(each))), *_methods(class_)]
     return "\n".join([*lines, *members, ""] if members else lines)
 
 
