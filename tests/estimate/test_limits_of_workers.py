@@ -11,10 +11,9 @@ from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.estimate.fleet import simulate
 from pixel_gather.core.estimate.pricing import usd_on_aws
 from pixel_gather.core.estimate.try_time_limits import (
-    child_limit_s,
     first_limit_s,
-    late_shard_limit_s,
     late_usd,
+    limits_of_tries_s,
     second_limit_s,
 )
 from pixel_gather.core.estimate.worker import Share, Worker
@@ -306,14 +305,11 @@ def test_limits_of_a_gather_are_those_of_its_average_shard() -> None:
         workers, worker_memory_mib=estimate.worker_memory_mib, tasks_per_child=estimate.tasks_per_child
     )
 
-    first, second = (
-        limit(estimate, n_sources=40, n_tasks=20, deployment=workers)
-        for limit in (child_limit_s, late_shard_limit_s)
-    )
+    first, second = limits_of_tries_s(estimate, n_sources=40, n_tasks=20, deployment=workers)
 
     assert first == first_limit_s(share, chosen)
     assert second == second_limit_s(share, chosen, n_tasks=20)
-    assert late_shard_limit_s(estimate, n_sources=40, n_tasks=0, deployment=workers) == 900
+    assert limits_of_tries_s(estimate, n_sources=40, n_tasks=0, deployment=workers)[1] == 900
 
 
 def test_estimates_of_earlier_versions_have_one_shard_a_child() -> None:

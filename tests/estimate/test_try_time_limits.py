@@ -3,7 +3,7 @@
 import pytest
 
 from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
-from pixel_gather.core.estimate.try_time_limits import child_limit_s
+from pixel_gather.core.estimate.try_time_limits import limits_of_tries_s
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 
 GB = 10**9
@@ -20,12 +20,13 @@ def limit_of(*, gb_per_shard: float, n_tasks: int = 10) -> int:
         n_puts=2 * n_tasks,
     )
     deployment = WorkerPool()
-    return child_limit_s(
+    first_s, _ = limits_of_tries_s(
         estimate_on_aws(work, deployment),
         n_sources=work.n_sources,
         n_tasks=n_tasks,
         deployment=deployment,
     )
+    return first_s
 
 
 def test_limit_of_a_usual_shard_is_the_least() -> None:

@@ -57,23 +57,31 @@ def second_limit_s(share: Share, deployment: WorkerPool, *, n_tasks: int) -> int
     return min(max(ceil(_SECOND_TIMES * task_s), LEAST_S, int(paid_s)), MOST_S)
 
 
-def child_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: WorkerPool) -> int:
-    """Return how long the first try of a child may take, by the estimate of the whole gather.
+def limits_of_tries_s(
+    estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: WorkerPool
+) -> tuple[int, int]:
+    """Return how long the first try of a child may take, and each shard at its second try.
 
     Args:
-        estimate: The whole gather's.
+        estimate: The whole gather's, by whose average shard they are.
         n_sources: Number of sources in the list.
         n_tasks: Number of shards that they are cut into.
-        deployment: Whose workers fill the shards.
+        deployment: Whose workers fill the shards, before the choices that the estimate made.
     """
-    share = _share(estimate, n_sources=n_sources, n_tasks=n_tasks)
-    return first_limit_s(share, _chosen(estimate, deployment))
-
-
-def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: WorkerPool) -> int:
-    """Return how long each shard may take at the second try. Arguments are those of `child_limit_s`."""
-    share = _share(estimate, n_sources=n_sources, n_tasks=n_tasks)
-    return second_limit_s(share, _chosen(estimate, deployment), n_tasks=n_tasks)
+    n = max(n_tasks, 1)
+    share = Share(
+        n_sources=n_sources / n,
+        n_gets=estimate.n_gets / n,
+        n_puts=estimate.n_puts / n,
+        fetched_nbytes=estimate.fetched_nbytes / n,
+        decoded_nbytes=estimate.decoded_nbytes / n,
+    )
+    chosen = replace(
+        deployment,
+        worker_memory_mib=estimate.worker_memory_mib,
+        tasks_per_child=estimate.tasks_per_child,
+    )
+    return first_limit_s(share, chosen), second_limit_s(share, chosen, n_tasks=n_tasks)
 
 
 def late_usd(share: Share, *, n_tasks: int, deployment: WorkerPool, is_inline: bool = False) -> float:
@@ -99,26 +107,6 @@ def _task_s(share: Share, deployment: WorkerPool) -> float:
     worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
     in_turn_s = share.n_gets * deployment.n_workers / deployment.gets_per_s
     return max(worker.reading_s(share), in_turn_s) + worker.storing_s(share)
-
-
-def _chosen(estimate: Estimate, deployment: WorkerPool) -> WorkerPool:
-    """Return the deployment with the choices that the estimate made."""
-    return replace(
-        deployment,
-        worker_memory_mib=estimate.worker_memory_mib,
-        tasks_per_child=estimate.tasks_per_child,
-    )
-
-
-def _share(estimate: Estimate, *, n_sources: int, n_tasks: int) -> Share:
-    n = max(n_tasks, 1)
-    return Share(
-        n_sources=n_sources / n,
-        n_gets=estimate.n_gets / n,
-        n_puts=estimate.n_puts / n,
-        fetched_nbytes=estimate.fetched_nbytes / n,
-        decoded_nbytes=estimate.decoded_nbytes / n,
-    )
 
 
 def _usd_per_s(deployment: WorkerPool) -> float:

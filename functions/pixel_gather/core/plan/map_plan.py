@@ -5,7 +5,7 @@ from math import inf
 
 from msgspec import Struct
 
-from pixel_gather.core.estimate.try_time_limits import child_limit_s, late_shard_limit_s
+from pixel_gather.core.estimate.try_time_limits import limits_of_tries_s
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.plan.choose_layout import MOST_CHILDREN
 from pixel_gather.core.plan.cube_plan import CubePlan
@@ -49,13 +49,14 @@ def plan_map(
     gets_per_s = min(plan.requests_per_s.values(), default=inf)
     workers = replace(workers, gets_per_s=gets_per_s, max_usd=limits.usd)
     n_sources, estimate = plan.n_sources + plan.append.n_again, plan.estimate
+    first_s, late_s = limits_of_tries_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers)
     return MapPlan(
         n_workers=limits.workers or min(estimate.most_workers, workers.n_workers),
         worker_memory_mib=estimate.worker_memory_mib,
         tasks_per_child=_tasks_per_child(plan, n_shards=n_shards, n_missing=n_missing),
         is_inline=n_missing == n_shards and plan.runs_inline,
-        first_limit_s=child_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
-        late_shard_s=late_shard_limit_s(estimate, n_sources=n_sources, n_tasks=n_shards, deployment=workers),
+        first_limit_s=first_s,
+        late_shard_s=late_s,
     )
 
 

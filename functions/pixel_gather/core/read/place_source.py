@@ -136,9 +136,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
             opened,
             target=slot.grid if plan.is_warped else None,
             resolution=plan.resolution,
-            keeps_classes=are_classes(
-                opened.header, slot.name, is_mask=plan.mask is not None and plan.mask_slot == self.slot_index
-            ),
+            keeps_classes=are_classes(opened.header, slot.name, is_mask=plan.mask_slot == self.slot_index),
             projector=self.projector,
         )
         return found
