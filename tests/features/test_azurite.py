@@ -107,7 +107,7 @@ def test_conditions_hold_on_azurite() -> None:
     store = open_place("az://cubes/conditions", StoreSettings())
 
     def put(content: bytes, etag: str | None) -> str | None:
-        return run(put_if(store, "key", content, etag=etag, failed=lambda error: StoreError(str(error))))
+        return run(put_if(store, "key", content, etag=etag, what="not written"))
 
     first = put(b"1", None)
     assert put(b"other", None) is None

@@ -9,7 +9,7 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from pixel_gather.core.errors import DeniedError, StoreError
+from pixel_gather.core.errors import DeniedError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.conditional_put import etag_of, put_if
@@ -189,7 +189,7 @@ def test_put_if_replaces_the_version_that_was_seen(cloud: Cloud, monkeypatch: py
         store = open_place(f"{cloud}://box/folder", StoreSettings())
 
         def put(content: bytes, etag: str | None) -> str | None:
-            return run(put_if(store, "key", content, etag=etag, failed=_failed))
+            return run(put_if(store, "key", content, etag=etag, what="not written"))
 
         assert put(b"0", "gone") is None
         first = put(b"1", None)
@@ -220,7 +220,7 @@ def test_put_if_at_google_sees_who_comes_between(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("obstore.head_async", interrupted)
         etag = cloud_store.etag_of(b"1")
 
-        assert run(put_if(store, "key", b"2", etag=etag, failed=_failed)) is None
+        assert run(put_if(store, "key", b"2", etag=etag, what="not written")) is None
 
     assert there.objects == {"box/key": b"theirs"}
 
@@ -240,13 +240,9 @@ def test_put_if_asks_s3_again_that_cannot_tell_yet(
     with serving(lambda _: next(answers)) as server:
         store = open_place("s3://bucket", StoreSettings(endpoint=server.root))
 
-        assert run(put_if(store, "key", b"1", etag=None, failed=_failed)) == etag
+        assert run(put_if(store, "key", b"1", etag=None, what="not written")) == etag
 
     assert [asked.headers["If-None-Match"] for asked in server.asked] == ["*", "*"]
-
-
-def _failed(error: Exception) -> StoreError:
-    return StoreError(str(error))
 
 
 def _asked(name: str, root: str, status: int, code: str, monkeypatch: pytest.MonkeyPatch) -> Exception:

@@ -31,9 +31,10 @@ from pixel_gather.io.scenes.search_own_catalog import open_catalog
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from pixel_gather.io.store.conditional_put import etag_of, put_if
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 _MOST_PROPERTIES: Final = 1000
+_NOT_WRITTEN: Final = "the catalog could not be written"
 
 
 class WrittenCatalog(Struct, frozen=True, kw_only=True):
@@ -89,14 +90,12 @@ def replace_version(
     items_key = f"{stem_of(key)}.{_digest(columns, spooled, which, present)}.items"
     before = "" if present.header is None else present.header.items_key
     offsets = [0]
-    try:
+    with errors_of_store(_NOT_WRITTEN):
         obstore.put(store, items_key, _groups(spooled, which, offsets))
-    except (obstore.exceptions.BaseError, OSError) as error:
-        raise _not_written(error) from error
     header = _header(columns, spooled, PurePosixPath(items_key).name, before, origins)
     head = head_to_bytes(header, BlockTable.of(columns), np.array(offsets, np.uint64))
     etag = run(
-        put_if(store, columns_key(key), _columns_file(head, columns), etag=present.etag, failed=_not_written)
+        put_if(store, columns_key(key), _columns_file(head, columns), etag=present.etag, what=_NOT_WRITTEN)
     )
     if etag is None and (etag := _etag_if_there(store, key, items_key)) is None:
         return None
@@ -129,10 +128,8 @@ async def present_etag(store: Store, key: str) -> str | None:
     Raises:
         StoreError: The store refused.
     """
-    try:
+    with errors_of_store(f"{columns_key(key)} could not be read"):
         return await etag_of(store, columns_key(key))
-    except (obstore.exceptions.BaseError, OSError) as error:
-        raise StoreError(f"{columns_key(key)} could not be read: {said_of_place(error)}") from error
 
 
 async def _present_version(store: Store, key: str) -> PresentVersion:
@@ -149,10 +146,6 @@ async def _present_version(store: Store, key: str) -> PresentVersion:
 def _remove(store: Store, items_key: str) -> None:
     with suppress(FileNotFoundError):
         obstore.delete(store, items_key)
-
-
-def _not_written(error: Exception) -> StoreError:
-    return StoreError(f"the catalog could not be written: {said_of_place(error)}")
 
 
 def _groups(spooled: SpooledItems, which: np.ndarray[Any, Any], offsets: list[int]) -> Iterator[bytes]:

@@ -4,19 +4,17 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import replace
-from functools import partial
 from itertools import chain
 from typing import Final
 
 import obstore
 from msgspec import Struct
 
-from pixel_gather.core.errors import StoreError
 from pixel_gather.core.stores import missing_file
-from pixel_gather.io.store.conditional_put import NO_ETAG, put_if
+from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if, read_if_there
 from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place, says_missing
+from pixel_gather.io.store.store_error_status import errors_of_store, says_missing
 from pixel_gather.io.store.unfinished_files import remove_unfinished
 
 _SHORT_NBYTES: Final = 4 << 20
@@ -39,10 +37,8 @@ class ObjectControlStore(Struct, frozen=True):
 
     async def put(self, key: str, content: bytes) -> None:
         """Write a whole file."""
-        try:
+        with errors_of_store(f"{key} could not be written"):
             await obstore.put_async(self.store, self.prefix + key, content, use_multipart=False)
-        except (obstore.exceptions.BaseError, OSError) as error:
-            raise _in_words("written", key, error) from error
 
     async def put_new(self, key: str, content: bytes) -> bool:
         """Write a file if there is none."""
@@ -53,18 +49,14 @@ class ObjectControlStore(Struct, frozen=True):
 
         False may also mean that an earlier try was, whose answer was lost.
         """
-        failed = partial(_in_words, "written", key)
-        return await put_if(self.store, self.prefix + key, content, etag=etag, failed=failed) is not None
+        what = f"{key} could not be written"
+        return await put_if(self.store, self.prefix + key, content, etag=etag, what=what) is not None
 
     async def get_with_etag(self, key: str) -> tuple[bytes, str] | None:
         """Return the content of a file and its ETag, or None if it does not exist."""
-        try:
-            answer = await obstore.get_async(self.store, self.prefix + key)
-            return bytes(await answer.bytes_async()), answer.meta["e_tag"] or NO_ETAG
-        except (obstore.exceptions.BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                return None
-            raise _in_words("read", key, error) from error
+        what = f"{key} could not be read"
+        there = await read_if_there(self.store, self.prefix + key, may_list=self.may_list, what=what)
+        return None if there is None else (there[0], there[1]["e_tag"] or NO_ETAG)
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Write a file of any length from parts. A short one takes one request."""
@@ -78,20 +70,13 @@ class ObjectControlStore(Struct, frozen=True):
         else:
             await self.put(key, b"".join(begun))
             return
-        try:
+        with errors_of_store(f"{key} could not be written"):
             await asyncio.to_thread(obstore.put, self.store, self.prefix + key, chain(begun, parts))
-        except (obstore.exceptions.BaseError, OSError) as error:
-            raise _in_words("written", key, error) from error
 
     async def exists(self, key: str) -> bool:
         """Return whether there is such a file."""
-        try:
-            await obstore.head_async(self.store, self.prefix + key)
-        except (obstore.exceptions.BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                return False
-            raise _in_words("read", key, error) from error
-        return True
+        with errors_of_store(f"{key} could not be read"):
+            return await etag_of(self.store, self.prefix + key, may_list=self.may_list) is not None
 
     async def get(self, key: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
@@ -100,19 +85,19 @@ class ObjectControlStore(Struct, frozen=True):
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Read bytes [start, stop) of a file."""
-        try:
-            return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
-        except (obstore.exceptions.BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                raise missing_file(key) from error
-            raise _in_words("read", key, error) from error
+        with errors_of_store(f"{key} could not be read"):
+            try:
+                content = await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop)
+            except (obstore.exceptions.BaseError, OSError) as error:
+                if says_missing(error, may_list=self.may_list):
+                    raise missing_file(key) from error
+                raise
+            return bytes(content)
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
-        try:
+        with errors_of_store(f"{self.prefix}{prefix} could not be listed"):
             found = await asyncio.to_thread(list_objects, self.store, self.prefix + prefix)
-        except (obstore.exceptions.BaseError, OSError) as error:
-            raise _in_words("listed", self.prefix + prefix, error) from error
         return {item["path"].removeprefix(self.prefix) for item in found if item["size"] or not skip_empty}
 
     async def clear(self, is_done: Callable[[str], bool] = lambda _: True) -> None:
@@ -122,7 +107,7 @@ class ObjectControlStore(Struct, frozen=True):
             is_done: Tells by its key whether a file is removed. All of them if not given.
         """
         keys = [key for key in await self.list_("") if is_done(key)]
-        try:
+        with errors_of_store(f"{self.prefix} could not be removed"):
             for are_sidecars in (False, True):
                 some = [self.prefix + key for key in keys if ("shards/" in key) is are_sidecars]
                 try:
@@ -132,9 +117,3 @@ class ObjectControlStore(Struct, frozen=True):
                         with suppress(FileNotFoundError):
                             await obstore.delete_async(self.store, key)
             await asyncio.to_thread(remove_unfinished, self.store, self.prefix, is_removed=is_done)
-        except (obstore.exceptions.BaseError, OSError) as error:
-            raise _in_words("removed", self.prefix, error) from error
-
-
-def _in_words(verb: str, key: str, error: Exception) -> StoreError:
-    return StoreError(f"{key} could not be {verb}: {said_of_place(error)}")

@@ -3,23 +3,20 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from math import prod
 from typing import Any
 
 import msgspec
-import obstore
 from msgspec import Struct
-from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import NOT_OF_A_CUBE, ArrayExistsError, StoreError, why_no_cube
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.stores import ROOT_KEY, Content, FoundCube, StoredObject
 from pixel_gather.io.cube.zarr_metadata import gather_of
-from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if
+from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of, put_if, read_if_there
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place, says_missing
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 
 class CubeFiles(Struct, frozen=True):
@@ -34,33 +31,26 @@ class CubeFiles(Struct, frozen=True):
 
     async def etag_of(self, key: str) -> str | None:
         """Return the ETag of an object; None if there is none."""
-        try:
-            return await etag_of(self.store, key)
-        except (BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                return None
-            raise self._store_error("read", error) from error
+        with errors_of_store(f"{self.place} could not be read"):
+            return await etag_of(self.store, key, may_list=self.may_list)
 
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the cube."""
-        try:
-            answer = await obstore.get_async(self.store, key)
-            content = bytes(await answer.bytes_async())
-        except (BaseError, OSError) as error:
-            if says_missing(error, may_list=self.may_list):
-                return None
-            raise self._store_error("read", error) from error
+        what = f"{self.place} could not be read"
+        there = await read_if_there(self.store, key, may_list=self.may_list, what=what)
+        if there is None:
+            return None
+        content, meta = there
         return StoredObject(
             content=content,
-            etag=answer.meta["e_tag"] or NO_ETAG,
-            modified_at=answer.meta["last_modified"].timestamp(),
+            etag=meta["e_tag"] or NO_ETAG,
+            modified_at=meta["last_modified"].timestamp(),
         )
 
     async def put_object(self, key: str, content: Content, *, replaces: str | None) -> str | None:
         """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
-        return await put_if(
-            self.store, key, content, etag=replaces, failed=partial(self._store_error, "written")
-        )
+        what = f"{self.place} could not be written"
+        return await put_if(self.store, key, content, etag=replaces, what=what)
 
     async def read_needed(self, key: str) -> StoredObject:
         """Return an object of the cube.
@@ -82,9 +72,6 @@ class CubeFiles(Struct, frozen=True):
             return found_cube(json.loads(there.content), place=self.place, etag=there.etag)
         except NOT_OF_A_CUBE as error:
             raise ArrayExistsError(f"{self.place}: {why_no_cube(error)}") from error
-
-    def _store_error(self, verb: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
 
 
 def found_cube(root: Mapping[str, Any], *, place: str, etag: str) -> FoundCube:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from pixel_gather.core.claim import check_can_continue
@@ -115,18 +115,14 @@ class ZarrCube(CubeFiles, frozen=True):
         there.
         """
         for longest_s in _CLAIM_PAUSES_S:
-            try:
+            with errors_of_store(f"{self.place} could not be written"), suppress(AlreadyExistsError):
                 await obstore.put_async(self.store, ROOT_KEY, content, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                found = await self.found()
-                if found is None:
-                    await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
-                    continue
+                return plan
+            found = await self.found()
+            if found is not None:
                 check_can_continue(found, plan.digest, plan.request)
                 return replace(plan, planned_at=found.planned_at)
-            except (BaseError, OSError) as error:
-                raise self._store_error("written", error) from error
-            return plan
+            await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
     async def fence(self, claim: str, *, version: int) -> bool:

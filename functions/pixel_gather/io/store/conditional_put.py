@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,12 @@ from obstore.store import GCSStore, LocalStore
 
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import classify_store_error
+from pixel_gather.io.store.store_error_status import (
+    classify_store_error,
+    errors_of_store,
+    said_of_place,
+    says_missing,
+)
 
 try:
     import fcntl
@@ -23,7 +28,7 @@ except ImportError:  # not made for Windows
     fcntl = None  # type: ignore[assignment] # looked at before use
 
 if TYPE_CHECKING:
-    from obstore import PutMode, PutResult
+    from obstore import ObjectMeta, PutMode, PutResult
 
     from pixel_gather.core.stores import Content
 
@@ -46,9 +51,7 @@ _LONGEST_WAIT_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.05
 
 
-async def put_if(
-    store: Store, key: str, content: "Content", *, etag: str | None, failed: Callable[[Exception], StoreError]
-) -> str | None:
+async def put_if(store: Store, key: str, content: "Content", *, etag: str | None, what: str) -> str | None:
     """Put an object if its ETag is still this one; None: if there is none.
 
     Local folders know no condition on an ETag. There it is read again right before the file is replaced, and
@@ -60,13 +63,14 @@ async def put_if(
         key: Key of the object.
         content: All of it, or its parts in order.
         etag: As `etag_of` returned it.
-        failed: Returns the error to raise, from that of the store.
+        what: What is not done if the store fails, as `errors_of_store` takes it.
 
     Returns:
         The new ETag. None if it was not put, or was put by a try whose answer was lost.
 
     Raises:
         BusyError: Another process on this machine has been replacing a file of the same folder for a minute.
+        StoreError: The store failed.
     """
     for longest_s in (*_PAUSES_S, None):
         try:
@@ -84,7 +88,7 @@ async def put_if(
                 return None
         except (BaseError, OSError) as error:
             if longest_s is None or isinstance(store, LocalStore) or not classify_store_error(error)[2]:
-                raise failed(error) from error
+                raise StoreError(f"{what}: {said_of_place(error)}") from error
         else:
             return put["e_tag"] or NO_ETAG
         await asyncio.sleep(random.uniform(0, longest_s))  # noqa: S311 # no secret
@@ -186,9 +190,35 @@ def _replace_on_disk(file: Path, content: "Content") -> None:
         os.close(folder)
 
 
-async def etag_of(store: Store, key: str) -> str | None:
-    """Return the ETag of an object; None if there is none."""
+async def etag_of(store: Store, key: str, *, may_list: bool = True) -> str | None:
+    """Return the ETag of an object; None if there is none. Errors are the store's own."""
     try:
         return (await obstore.head_async(store, key))["e_tag"] or NO_ETAG
-    except FileNotFoundError:
-        return None
+    except (BaseError, OSError) as error:
+        if says_missing(error, may_list=may_list):
+            return None
+        raise
+
+
+async def read_if_there(
+    store: Store, key: str, *, may_list: bool, what: str
+) -> "tuple[bytes, ObjectMeta] | None":
+    """Return the content of an object and what the store says of it; None if there is none.
+
+    Args:
+        store: Where.
+        key: Key of the object.
+        may_list: Whether listing is allowed. If not, S3 answers 403 for a missing object.
+        what: As for `put_if`.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    with errors_of_store(what):
+        try:
+            answer = await obstore.get_async(store, key)
+            return bytes(await answer.bytes_async()), answer.meta
+        except (BaseError, OSError) as error:
+            if says_missing(error, may_list=may_list):
+                return None
+            raise

@@ -3,20 +3,19 @@
 import os
 import stat
 from collections.abc import Callable, Mapping
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Final
 
 import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError
+from obstore.exceptions import PermissionDeniedError
 from obstore.store import LocalStore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.conditional_put import put_if
 from pixel_gather.io.store.limiter.govern_host import Budget, HostGovernor, Ledger
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 _MOST_NBYTES: Final = 2**21
 """Of the ledger of 10,000 workers. A longer object is none."""
@@ -27,6 +26,7 @@ _IN_FLIGHT_S: Final = 2.0
 """A request takes less, its wait for its turn left out."""
 
 _LEAST_IN_FLIGHT: Final = 4
+_OUT_OF_REACH: Final = "{}, which holds limits.requests_per_s, is out of reach"
 
 
 class ObjectLedger:
@@ -40,28 +40,25 @@ class ObjectLedger:
 
     async def touch(self) -> float:
         """Write the clock's object and return when it was last written."""
-        try:
+        with errors_of_store(_OUT_OF_REACH.format(self._clock_key)):
             await obstore.put_async(self._store, self._clock_key, b"clock", use_multipart=False)
             meta = await obstore.head_async(self._store, self._clock_key)
-        except (BaseError, OSError) as error:
-            raise _in_words(self._clock_key, error) from error
         return float(int(meta["last_modified"].timestamp()))
 
     async def read(self) -> tuple[bytes, str | None]:
         """Return the leases and their ETag."""
-        try:
-            answer = await obstore.get_async(self._store, self._key)
-            content = b"" if answer.meta["size"] > _MOST_NBYTES else bytes(await answer.bytes_async())
-        except (FileNotFoundError, PermissionDeniedError):  # S3 says the latter to who may not list
-            return b"", None
-        except (BaseError, OSError) as error:
-            raise _in_words(self._key, error) from error
-        return content, answer.meta["e_tag"]
+        with errors_of_store(_OUT_OF_REACH.format(self._key)):
+            try:
+                answer = await obstore.get_async(self._store, self._key)
+                content = b"" if answer.meta["size"] > _MOST_NBYTES else bytes(await answer.bytes_async())
+            except (FileNotFoundError, PermissionDeniedError):  # S3 says the latter to who may not list
+                return b"", None
+            return content, answer.meta["e_tag"]
 
     async def replace(self, content: bytes, version: str | None) -> bool:
         """Put the leases if the ETag is still this one; None: if there are none."""
-        failed = partial(_in_words, self._key)
-        return await put_if(self._store, self._key, content, etag=version, failed=failed) is not None
+        what = _OUT_OF_REACH.format(self._key)
+        return await put_if(self._store, self._key, content, etag=version, what=what) is not None
 
 
 class HostBudgets:
@@ -134,7 +131,3 @@ def open_users_folder() -> tuple[Store, str]:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
         raise StoreError(f"{folder}: processes share limits.requests_per_s there, and it is another user's")
     return LocalStore(folder), ""
-
-
-def _in_words(key: str, error: Exception) -> StoreError:
-    return StoreError(f"{key}, which holds limits.requests_per_s, is out of reach: {said_of_place(error)}")
