@@ -1,7 +1,7 @@
 """GDAL_METADATA: the XML tag that holds each band's scale, offset, unit, colour and classes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, kept_unit
@@ -31,12 +31,17 @@ def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple
         NeedBytes: The text has not been fetched yet.
     """
     scales, offsets = [1.0] * n_bands, [0.0] * n_bands
-    text = _text(ifd)
-    if b'"scale"' in text or b'"offset"' in text:
-        for item in _items(text):
-            values = {"scale": scales, "offset": offsets}.get(item.get("role", "").lower())
-            if values is not None:
-                _set(values, item)
+    for item in _items(ifd, b'"scale"', b'"offset"'):
+        values = {"scale": scales, "offset": offsets}.get(item.get("role", "").lower())
+        if values is None:
+            continue
+        try:
+            number, band = float((item.text or "").strip()), int(item.get("sample", "-1"))
+        except ValueError as error:
+            raise UnsupportedError("scale or offset is not a number") from error
+        if not 0 <= band < n_bands:
+            raise UnsupportedError("scale or offset of no band")
+        values[band] = number
     return tuple(scales), tuple(offsets)
 
 
@@ -55,14 +60,10 @@ def colours_of_bands(ifd: Ifd) -> dict[int, str | None]:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    text = _text(ifd)
-    found: dict[int, str | None] = {}
-    for item in _items(text) if b'"colorinterp"' in text else ():
-        if item.get("role") == "colorinterp" and item.get("sample", "").isdecimal():
-            colour = (item.text or "").strip().lower()
-            if colour != "palette":
-                found[int(item.get("sample", ""))] = colour if colour in _COLOURS else None
-    return found
+    told = {band: text.strip().lower() for band, text in _told_of_bands(ifd, "colorinterp")}
+    return {
+        band: colour if colour in _COLOURS else None for band, colour in told.items() if colour != "palette"
+    }
 
 
 def units_of_bands(ifd: Ifd) -> dict[int, str]:
@@ -72,12 +73,7 @@ def units_of_bands(ifd: Ifd) -> dict[int, str]:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    text = _text(ifd)
-    return {
-        int(item.get("sample", "")): kept_unit(item.text or "")
-        for item in (_items(text) if b'"unittype"' in text else ())
-        if item.get("role") == "unittype" and item.get("sample", "").isdecimal()
-    }
+    return {band: kept_unit(text) for band, text in _told_of_bands(ifd, "unittype")}
 
 
 def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
@@ -89,11 +85,8 @@ def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    text = _text(ifd)
-    if b'"flag_values"' not in text:
-        return {}
     said: dict[tuple[str | None, str | None], str] = {
-        (item.get("name"), item.get("sample")): item.text or "" for item in _items(text)
+        (item.get("name"), item.get("sample")): item.text or "" for item in _items(ifd, b'"flag_values"')
     }
     return {
         None if sample is None else int(sample): _flags(values, said.get(("flag_meanings", sample), ""))
@@ -120,10 +113,8 @@ def overview_resampling(ifd: Ifd) -> str | None:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    text = _text(ifd)
-    if b"OVERVIEW_RESAMPLING" not in text:
-        return None
-    named = (item.text for item in _items(text) if item.get("name") == "OVERVIEW_RESAMPLING")
+    items = _items(ifd, b"OVERVIEW_RESAMPLING")
+    named = (item.text for item in items if item.get("name") == "OVERVIEW_RESAMPLING")
     return next((each.strip().upper() for each in named if each), None)
 
 
@@ -132,8 +123,19 @@ def _text(ifd: Ifd) -> bytes:
     return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""
 
 
-def _items(text: bytes) -> list["Element"]:
-    """Parse the items of XML without a document type."""
+def _told_of_bands(ifd: Ifd, role: str) -> Iterator[tuple[int, str]]:
+    """Yield the band, from 0, and the text of each item of this role."""
+    for item in _items(ifd, f'"{role}"'.encode()):
+        band = item.get("sample", "")
+        if item.get("role") == role and band.isdecimal():
+            yield int(band), item.text or ""
+
+
+def _items(ifd: Ifd, *words: bytes) -> list["Element"]:
+    """Parse the items of XML without a document type; none if it has none of these words."""
+    text = _text(ifd)
+    if not any(word in text for word in words):
+        return []
     from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
 
     if b"<!" in text or b"<?" in text:
@@ -142,19 +144,3 @@ def _items(text: bytes) -> list["Element"]:
         return ET.fromstring(text).findall("Item")  # noqa: S314 # no DOCTYPE, so no entities; size bounded
     except (ET.ParseError, ValueError) as error:
         raise UnsupportedError("GDAL metadata is not XML") from error
-
-
-def _set(values: list[float], item: "Element") -> None:
-    """Store one item's number for its band."""
-    try:
-        values[_band_index(item, len(values))] = float((item.text or "").strip())
-    except ValueError as error:
-        raise UnsupportedError("scale or offset is not a number") from error
-
-
-def _band_index(item: "Element", n_bands: int) -> int:
-    """Return the band of an item, from 0."""
-    index = int(item.get("sample", "-1"))
-    if not 0 <= index < n_bands:
-        raise UnsupportedError("scale or offset of no band")
-    return index
