@@ -14,6 +14,7 @@ from pixel_gather.io.geotiff.layout import JPEG_XL, Compression, Predictor, Tile
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
 
 type Block = np.ndarray[Any, Any]
+type Decoded = bytes | bytearray | memoryview
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW: Final = 5
@@ -31,14 +32,14 @@ def _copy(content: memoryview, *, out: memoryview) -> memoryview:
     return out
 
 
-def _lzw(content: memoryview, *, out: memoryview) -> memoryview:
+def _lzw(content: memoryview, *, out: memoryview) -> Decoded:
     """Decode LZW.
 
     The variant in use before 1995 is refused: imagecodecs and libtiff decode it differently.
     """
     if _is_old_lzw(content):
         raise ValueError("LZW in the old bit order")
-    return _bytes_view(imagecodecs.lzw_decode(content, out=out))
+    return imagecodecs.lzw_decode(content, out=out)
 
 
 def _is_old_lzw(content: memoryview) -> bool:
@@ -66,7 +67,7 @@ def check_stored_nbytes(nbytes: int, layout: TileLayout) -> None:
         raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
 
 
-def _zstd(content: memoryview, *, out: memoryview) -> memoryview:
+def _zstd(content: memoryview, *, out: memoryview) -> Decoded:
     """Decode zstd.
 
     A frame with a larger window than libtiff allows is refused, and so are bytes that are no zstd frame. Of
@@ -78,14 +79,10 @@ def _zstd(content: memoryview, *, out: memoryview) -> memoryview:
     )
     if bytes(content[:4]) != _ZSTD_MAGIC or has_large_window:
         raise ValueError("a zstd frame that libtiff refuses")
-    return _bytes_view(imagecodecs.zstd_decode(content, out=out))
+    return imagecodecs.zstd_decode(content, out=out)
 
 
-def _bytes_view(decoded: bytes | bytearray | memoryview) -> memoryview:
-    return memoryview(decoded)
-
-
-_DECODERS: Final[dict[Compression, Callable[..., Any]]] = {
+_DECODERS: Final[dict[Compression, Callable[..., Decoded]]] = {
     Compression.NONE: _copy,
     Compression.LZW: _lzw,
     Compression.DEFLATE: imagecodecs.deflate_decode,
@@ -109,7 +106,10 @@ def decode_block(content: memoryview, layout: TileLayout, block: Block) -> None:
         DamagedTileError: The bytes are damaged, and GDAL may lack the codec to notice.
         UnsupportedError: The bytes are damaged, too short or too long.
     """
-    target = _as_bytes(block)
+    # The floating point predictor stores bytes by significance, in files of either byte order.
+    is_shuffled = layout.predictor is Predictor.FLOAT
+    stored = np.empty_like(block) if is_shuffled else block
+    target = stored.reshape(-1).view(np.uint8).data
     try:
         if layout.compression in JPEG_XL:
             _decode_jpeg_xl(content, block)
@@ -117,32 +117,19 @@ def decode_block(content: memoryview, layout: TileLayout, block: Block) -> None:
         if layout.jpeg is not None:
             decode_jpeg(content, layout.jpeg, block)
             return
-        if layout.predictor is Predictor.FLOAT:
-            _decode_floats(content, layout, block)
-            return
         decoded = _DECODERS[layout.compression](content, out=target)
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:
         raise UnsupportedError("a tile cannot be decoded") from error
     if len(decoded) != len(target):
         raise UnsupportedError("a tile is shorter than its shape")
+    if is_shuffled:
+        imagecodecs.floatpred_decode(stored, axis=1, out=block)
+        return
     if not layout.stored.isnative:
         block.byteswap(inplace=True)
     if layout.predictor is Predictor.HORIZONTAL:
         integers = block.view(f"u{block.dtype.itemsize}")
         imagecodecs.delta_decode(integers, axis=1, out=integers)
-
-
-def _decode_floats(content: memoryview, layout: TileLayout, block: Block) -> None:
-    """Decode and undo the floating point predictor.
-
-    This predictor stores bytes by significance, in files of either byte order.
-    """
-    shuffled = np.empty_like(block)
-    target = _as_bytes(shuffled)
-    decoded = _DECODERS[layout.compression](content, out=target)
-    if len(decoded) != len(target):
-        raise UnsupportedError("a tile is shorter than its shape")
-    imagecodecs.floatpred_decode(shuffled, axis=1, out=block)
 
 
 def _decode_jpeg_xl(content: memoryview, block: Block) -> None:
@@ -155,8 +142,3 @@ def _decode_jpeg_xl(content: memoryview, block: Block) -> None:
         imagecodecs.jpegxl_decode(content, numthreads=1, out=block)
     except RuntimeError as error:
         raise DamagedTileError("a tile cannot be decoded") from error
-
-
-def _as_bytes(block: Block) -> memoryview:
-    """Return the bytes of a C-contiguous array, writable."""
-    return block.reshape(-1).view(np.uint8).data
