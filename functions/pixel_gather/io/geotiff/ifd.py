@@ -60,7 +60,7 @@ _MAX_ENTRIES: Final = 1024
 _MAX_IFDS: Final = 64
 
 
-_UNSIGNED: Final = {3: "u2", 4: "u4", 16: "u8"}
+UNSIGNED: Final = {3: "u2", 4: "u4", 16: "u8"}
 """NumPy's names of SHORT, LONG and LONG8."""
 _BIG_OFFSET_NBYTES: Final = 8
 _ASCII: Final = 2
@@ -120,7 +120,7 @@ class Ifd(Struct, frozen=True, kw_only=True):
             NeedBytes: The values have not been fetched yet.
         """
         entry = self.entries[tag]
-        name = _UNSIGNED.get(entry.kind)
+        name = UNSIGNED.get(entry.kind)
         if name is None:
             raise TiffError("a tag has an unexpected type")
         if not 0 <= start <= stop <= entry.n_values:

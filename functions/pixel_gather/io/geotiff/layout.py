@@ -135,6 +135,11 @@ class TileLayout(Struct, frozen=True, kw_only=True):
         return -(-self.height // self.tile_height)
 
     @property
+    def n_tiles(self) -> int:
+        """Tiles or strips of the image. Counted for each band where bands have tiles of their own."""
+        return self.n_across * self.n_down * self.n_planes
+
+    @property
     def samples(self) -> int:
         """Numbers stored for one pixel of a tile: one per band, or two for complex integers."""
         n_bands = self.n_bands if self.n_planes == 1 else 1
@@ -342,7 +347,6 @@ def _has_alpha(ifd: Ifd, n_bands: int, compression: Compression) -> bool:
 
 def _check_tile_arrays(ifd: Ifd, layout: TileLayout) -> None:
     """Refuse a file that does not have one offset and one byte count for each tile."""
-    n_tiles = layout.n_across * layout.n_down * layout.n_planes
     for tag in (layout.offsets_tag, layout.counts_tag):
-        if tag not in ifd.entries or ifd.entries[tag].n_values != n_tiles:
+        if tag not in ifd.entries or ifd.entries[tag].n_values != layout.n_tiles:
             raise UnsupportedError("the number of offsets or byte counts differs from that of tiles")

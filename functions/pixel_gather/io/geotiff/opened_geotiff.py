@@ -319,9 +319,13 @@ class OpenedGeoTiff:
             UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
-        n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
-        if n_tiles <= MAX_TILES:
-            await self.file.parse(lambda: _arrays(self.ifd, self.layout, n_tiles))
+        layout = self.layout
+        if layout.n_tiles <= MAX_TILES:
+            await self.file.parse(
+                lambda: [
+                    self.ifd.array(tag, 0, layout.n_tiles) for tag in (layout.offsets_tag, layout.counts_tag)
+                ]
+            )
             self.first_read.learn(self.file.header_bytes.seen_stop)
 
     def _pack(self) -> bytes | None:
@@ -337,9 +341,3 @@ class OpenedGeoTiff:
             is_masked=self.is_masked,
             wanted=self.window_tiles,
         )
-
-
-def _arrays(ifd: Ifd, layout: TileLayout, n_tiles: int) -> None:
-    """Look up all offsets and byte counts, so that `TiffFile.parse` fetches those that are missing."""
-    ifd.array(layout.offsets_tag, 0, n_tiles)
-    ifd.array(layout.counts_tag, 0, n_tiles)

@@ -16,7 +16,7 @@ from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, BandMe
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.window import Transform
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
-from pixel_gather.io.geotiff.ifd import Entry, Ifd, Tag, make_format
+from pixel_gather.io.geotiff.ifd import UNSIGNED, Entry, Ifd, Tag, make_format
 from pixel_gather.io.geotiff.jpeg_tile import MAX_TABLES_NBYTES, JpegCoding
 from pixel_gather.io.geotiff.layout import (
     MAX_BANDS,
@@ -41,11 +41,6 @@ _ALL: Final = 1 << 62
 
 _CRS: Final = re.compile(r"EPSG:\d{1,6}\Z|[A-Z_0-9]+\[")
 """The CRSs that readers return. PROJ accepts more, including file names."""
-
-_KINDS: Final = {3: "u2", 4: "u4", 16: "u8"}
-"""NumPy dtype of offsets and byte counts, by TIFF field type."""
-
-_SIZES: Final = {kind: np.dtype(name).itemsize for kind, name in _KINDS.items()}
 
 type _Place = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OBJECT_NBYTES)]
 type _Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
@@ -177,7 +172,7 @@ def pack(
     if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
         return None
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
-    if not all(each.kind in _KINDS and each.start <= _MAX_OBJECT_NBYTES for each in arrays):
+    if not all(each.kind in UNSIGNED and each.start <= _MAX_OBJECT_NBYTES for each in arrays):
         return None
     if first.next_offset > _MAX_OBJECT_NBYTES or Tag.SUB_IFDS in first.entries:
         return None
@@ -278,7 +273,8 @@ def _runs(ifd: Ifd, layout: TileLayout, wanted: tuple[tuple[int, int], ...]) -> 
             offsets = ifd.array(layout.offsets_tag, first, stop).astype(np.int64)
             counts = ifd.array(layout.counts_tag, first, stop).astype(np.int64)
             nbytes = ifd.header_bytes.object_nbytes
-            if min(_lowest(offsets), _lowest(counts)) < 0 or np.maximum.reduce(offsets + counts) > nbytes:
+            lowest = min(np.minimum.reduce(offsets), np.minimum.reduce(counts))
+            if lowest < 0 or np.maximum.reduce(offsets + counts) > nbytes:
                 continue
             run = packed_run(OffsetRun(first, offsets, counts))
             if run is not None:
@@ -287,13 +283,9 @@ def _runs(ifd: Ifd, layout: TileLayout, wanted: tuple[tuple[int, int], ...]) -> 
     return tuple(packed)
 
 
-def _lowest(values: np.ndarray[Any, Any]) -> int:
-    return int(np.minimum.reduce(values))
-
-
 def _fetched_spans(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
     """Return the spans [first, stop) of a tag's values that have been fetched."""
-    size = _SIZES[entry.kind]
+    size = np.dtype(UNSIGNED[entry.kind]).itemsize
     spans = []
     for start, stop in ifd.header_bytes.spans():
         first = max(-(-(start - entry.start) // size), 0)
@@ -311,7 +303,7 @@ def _restore_parsed(decoded: PackedHeader, href: str) -> Restored:
         KeyError: There is no such dtype.
     """
     layout = _layout(decoded)
-    n_tiles = layout.n_across * layout.n_down * layout.n_planes
+    n_tiles = layout.n_tiles
     if n_tiles > decoded.nbytes or decoded.n_known_tiles > MAX_TILES:
         raise ValueError("more tiles than bytes, or than a packed header may hold")
     tiff_format = make_format(decoded.byte_order, is_big=decoded.is_big, first_ifd=decoded.first_ifd)
@@ -343,7 +335,7 @@ def _add(
     header_bytes: HeaderBytes, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
 ) -> None:
     """Add values as if they had been fetched."""
-    dtype = np.dtype(byte_order + _KINDS[array.kind])
+    dtype = np.dtype(byte_order + UNSIGNED[array.kind])
     content = values.astype(dtype)
     header_bytes.add(array.start + first * dtype.itemsize, memoryview(content).cast("B"))
 

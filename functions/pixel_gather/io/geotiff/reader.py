@@ -69,19 +69,9 @@ class GeoTiffReader:
         self, restored: Restored, packed_header: bytes, *, overview: int | None, cost: Cost
     ) -> OpenedGeoTiff:
         header = restored.header
-        file = TiffFile(
-            href=header.href,
-            etag=header.etag,
-            objects=self.objects,
-            settings=self.settings,
-            cost=cost,
-            header_bytes=restored.header_bytes,
-            is_seen=False,
-            tiles=self._tiles_of(header.etag),
-        )
         return OpenedGeoTiff(
             header=header,
-            file=file,
+            file=self._file(header.href, header.etag, restored.header_bytes, cost, is_seen=False),
             first=restored.first,
             ifd=restored.ifd,
             layout=restored.layout,
@@ -92,9 +82,20 @@ class GeoTiffReader:
             n_packed_parts=restored.header_bytes.n_parts,
         )
 
-    def _tiles_of(self, etag: str | None) -> SharedTiles | None:
-        """Return where tiles are shared. Without an etag, two reads may be of two versions."""
-        return None if etag is None else self.tiles
+    def _file(
+        self, href: str, etag: str | None, header_bytes: HeaderBytes, cost: Cost, *, is_seen: bool
+    ) -> TiffFile:
+        """Return one version of a file. Without an etag, two reads may be of two, which share no tiles."""
+        return TiffFile(
+            href=href,
+            etag=etag,
+            objects=self.objects,
+            settings=self.settings,
+            cost=cost,
+            header_bytes=header_bytes,
+            is_seen=is_seen,
+            tiles=None if etag is None else self.tiles,
+        )
 
     async def _parse(
         self, href: str, *, overview: int | None, cost: Cost
@@ -104,16 +105,7 @@ class GeoTiffReader:
             head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
             header_bytes = HeaderBytes(head.object_nbytes)
             header_bytes.add(0, head.content)
-            file = TiffFile(
-                href=href,
-                etag=head.etag,
-                objects=self.objects,
-                settings=self.settings,
-                cost=cost,
-                header_bytes=header_bytes,
-                is_seen=True,
-                tiles=self._tiles_of(head.etag),
-            )
+            file = self._file(href, head.etag, header_bytes, cost, is_seen=True)
             known = self.parsed_headers.find(file, overview)
             if known is not None:
                 return known
