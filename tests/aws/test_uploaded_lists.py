@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from pixel_gather.core.errors import DeploymentError
 from pixel_gather.io.aws.uploaded_lists import is_uploaded, key_of_list
 
 
@@ -43,5 +44,5 @@ def test_a_list_is_uploaded_again_unless_it_is_young(bucket: Bucket, *, expected
 
 def test_a_bucket_that_refuses_otherwise_is_an_error() -> None:
     """A missing bucket is an error and not a missing list."""
-    with pytest.raises(ClientError):
+    with pytest.raises(DeploymentError, match="AWS refused HeadObject"):
         is_uploaded(Bucket(code="NoSuchBucket"), "control", "lists/ab.csv")

@@ -1,6 +1,6 @@
 """Translate boto3's errors to errors with one sentence each. Used for every call of AWS's APIs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -66,6 +66,9 @@ _INVALID: Final = frozenset(
     }
 )
 
+NOT_THERE: Final = frozenset({"404", "403", "NoSuchKey", "AccessDenied"})
+"""S3 answers 403 for a missing object if the caller may not list the bucket."""
+
 type _Meaning = tuple[tuple[type[BotoCoreError], ...], type[GatherError], str]
 _BY_CLASS: Final[tuple[_Meaning, ...]] = (
     ((NoCredentialsError,), DeniedError, f"no AWS credentials were found: {HOW_TO_SIGN_IN}"),
@@ -105,6 +108,20 @@ def aws_errors_in_words() -> Iterator[None]:
         raise _translate_answer(error) from error
     except BotoCoreError as error:
         raise _translate_client_error(error) from error
+
+
+def answer_unless[T](codes: Collection[str], call: Callable[[], T]) -> T | None:
+    """Return what a call of boto3 answers; None if AWS answers an error of one of these codes.
+
+    Other errors are those of `aws_errors_in_words`.
+    """
+    with aws_errors_in_words():
+        try:
+            return call()
+        except ClientError as error:
+            if code_of(error) not in codes:
+                raise
+            return None
 
 
 def code_of(error: ClientError) -> str:

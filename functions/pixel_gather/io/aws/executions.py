@@ -25,7 +25,7 @@ from pixel_gather.core.errors import (
 from pixel_gather.core.halt_marker import HALTED_KEY, cancelled_key, why_halted
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.steady_clock import SteadyClock
-from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.aws_errors import NOT_THERE, answer_unless, aws_errors_in_words, code_of
 from pixel_gather.io.aws.execution_json import json_object
 from pixel_gather.io.aws.failed_children import MOST_SHOWN
 from pixel_gather.io.aws.gather_document import (
@@ -56,10 +56,6 @@ TICK: Final = re.compile(r"(tick-.+-)\d{8}T\d{6}Z")
 """The name of the execution of a tick, as `pixel_gather.core.schedule.Schedule.execution` makes it."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
-"""S3 answers 403 for a missing key if the caller may not list the bucket."""
-
-
 _NO_TOKEN: Final = frozenset({"InvalidToken", "ValidationException"})
 """Step Functions answers ValidationException to a token of over 1,024 letters."""
 
@@ -151,8 +147,7 @@ class Executions(Struct, frozen=True):
         Raises:
             RequestError: The request is too large, or has failed too often.
         """
-        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        _check_size(content)
+        content = _input_of(request)
         for attempt in _attempts(_check_id(name)):
             found = self.find(attempt)
             if found is None:
@@ -172,21 +167,15 @@ class Executions(Struct, frozen=True):
         Raises:
             RequestError: The request is too large.
         """
-        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        _check_size(content)
+        content = _input_of(request)
         return self._start(_check_id(name), content)
 
     def find(self, name: str) -> Mapping[str, Any] | None:
         """Return the description of an execution; None if Step Functions does not know it, or not yet."""
         arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
-        with aws_errors_in_words():
-            try:
-                found: Mapping[str, Any] = self.stepfunctions.describe_execution(executionArn=arn)
-            except ClientError as error:
-                if code_of(error) == "ExecutionDoesNotExist":
-                    return None
-                raise
-            return found
+        return answer_unless(
+            {"ExecutionDoesNotExist"}, lambda: self.stepfunctions.describe_execution(executionArn=arn)
+        )
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.
@@ -239,15 +228,14 @@ class Executions(Struct, frozen=True):
             options["nextToken"] = token
         if state is not None:
             options["statusFilter"] = _filter_of(state)
-        with aws_errors_in_words():
-            try:
-                page = self.stepfunctions.list_executions(stateMachineArn=self.state_machine_arn, **options)
-            except ClientError as error:
-                if code_of(error) in _NO_TOKEN and token is not None:
-                    raise RequestError(
-                        "it is no token of this list, or too old: start again without one", field="token"
-                    ) from error
-                raise
+        page = answer_unless(
+            () if token is None else _NO_TOKEN,
+            lambda: self.stepfunctions.list_executions(stateMachineArn=self.state_machine_arn, **options),
+        )
+        if page is None:
+            raise RequestError(
+                "it is no token of this list, or too old: start again without one", field="token"
+            )
         return {f"{self.kind}s": list(map(self._line, page["executions"])), "next": page.get("nextToken")}
 
     def stop(self, id_: str) -> dict[str, Any]:
@@ -267,9 +255,9 @@ class Executions(Struct, frozen=True):
             return self._line(found)
         self.looks.forget(id_)
         is_gather = self.kind == "gather"
+        if is_gather:
+            self._mark_as_cancelled(found["name"])
         with aws_errors_in_words():
-            if is_gather:
-                self._mark_as_cancelled(found["name"])
             answer = self.stepfunctions.stop_execution(
                 executionArn=found["executionArn"],
                 error=CANCELLED if is_gather else "Stopped",
@@ -280,13 +268,8 @@ class Executions(Struct, frozen=True):
     def _mark_as_cancelled(self, name: str) -> None:
         """Put the marker that workers look for. The first one stays, with the time of its request."""
         said = json.dumps({"cancelled_at": self.now().isoformat(timespec="seconds")}).encode()
-        try:
-            self.s3.put_object(
-                Bucket=self.control_bucket, Key=cancelled_key(name), Body=said, IfNoneMatch="*"
-            )
-        except ClientError as error:
-            if code_of(error) not in _THERE_ALREADY:
-                raise
+        place = {"Bucket": self.control_bucket, "Key": cancelled_key(name)}
+        answer_unless(_THERE_ALREADY, lambda: self.s3.put_object(**place, Body=said, IfNoneMatch="*"))
 
     def limit(self, id_: str, workers: int) -> dict[str, Any]:
         """Let a running gather or table have at most so many workers from now on, and return its line.
@@ -322,13 +305,9 @@ class Executions(Struct, frozen=True):
                 f"it has {counted(before, 'worker')}, and gets no more now: {why}", field="workers"
             )
         self.looks.forget(id_)
-        with aws_errors_in_words():
-            try:
-                self.stepfunctions.update_map_run(mapRunArn=run["mapRunArn"], maxConcurrency=workers)
-            except ClientError as error:
-                if code_of(error) not in _MAP_HAS_ENDED:
-                    raise
-                raise RequestError(_NO_WORKERS.format(id_), field="id") from error
+        update, arn = self.stepfunctions.update_map_run, run["mapRunArn"]
+        if answer_unless(_MAP_HAS_ENDED, lambda: update(mapRunArn=arn, maxConcurrency=workers)) is None:
+            raise RequestError(_NO_WORKERS.format(id_), field="id")
         return found, before
 
     def redrive(self, id_: str) -> dict[str, Any]:
@@ -373,25 +352,19 @@ class Executions(Struct, frozen=True):
     def control_file(self, key: str) -> bytes | None:
         """Return an object of the control bucket, or None if there is none."""
         with aws_errors_in_words():
-            try:
-                content: bytes = self.s3.get_object(Bucket=self.control_bucket, Key=key)["Body"].read()
-            except ClientError as error:
-                if code_of(error) in _NOT_THERE:
-                    return None
-                raise
-            return content
+            there = answer_unless(NOT_THERE, lambda: self.s3.get_object(Bucket=self.control_bucket, Key=key))
+            return None if there is None else there["Body"].read()
 
     def _start(self, name: str, content: str) -> dict[str, Any]:
-        with aws_errors_in_words():
-            try:
-                answer = self.stepfunctions.start_execution(
-                    stateMachineArn=self.state_machine_arn, name=name, input=content
-                )
-            except ClientError as error:
-                if code_of(error) != "ExecutionAlreadyExists":
-                    raise
-                started = self.find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
-                return self._line(started) | {"is_new": False}
+        answer = answer_unless(
+            {"ExecutionAlreadyExists"},
+            lambda: self.stepfunctions.start_execution(
+                stateMachineArn=self.state_machine_arn, name=name, input=content
+            ),
+        )
+        if answer is None:
+            there = self.find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
+            return self._line(there) | {"is_new": False}
         started = {"name": name, "status": "RUNNING", "startDate": answer["startDate"]}
         return self._line(started) | {"is_new": True}
 
@@ -477,7 +450,9 @@ def _check_id(id_: str) -> str:
     return id_
 
 
-def _check_size(content: str) -> None:
+def _input_of(request: Mapping[str, Any]) -> str:
+    """Return a request as the input of an execution, unless it is too large."""
+    content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     nbytes = len(content.encode())
     if nbytes > _LONGEST_INPUT_NBYTES:
         raise RequestError(
@@ -485,6 +460,7 @@ def _check_size(content: str) -> None:
             "hrefs to a list file and name that as sources",
             field="sources",
         )
+    return content
 
 
 def _filter_of(state: str) -> str:
