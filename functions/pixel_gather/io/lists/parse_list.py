@@ -8,10 +8,11 @@ import csv
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
 from itertools import chain, count
+from math import inf
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
@@ -74,19 +75,10 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         RequestError: A line is not what the format allows; also raised while iterating.
         TimeoutError: Raised by ``check``, also while iterating.
     """
-    if (head := _head(file))[:4] in _TIFF_MAGIC:
+    head = _head(file)
+    if (why := _why_no_list(head[:4], name)) is not None:
         file.close()
-        raise RequestError(
-            "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
-            "--prefix on the command line",
-            field=name,
-        )
-    if head[:4] in _PACKED_MAGIC:
-        file.close()
-        raise RequestError("it is packed, or a spreadsheet: unpack it, or save it as CSV", field=name)
-    if name.lower().endswith(_REQUESTS):
-        file.close()
-        raise RequestError(_A_REQUEST, field=name)
+        raise RequestError(why, field=name)
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
@@ -116,6 +108,18 @@ def table_records(table: Any, *, name: str, check: Check = no_deadline) -> Recor
     if is_data_frame(table):
         return Records(is_typed=True, lines=_frame_records(table, name, check))
     return Records(is_typed=True, lines=_arrow_records(table, name, check))
+
+
+def _why_no_list(magic: bytes, name: str) -> str | None:
+    """Say what else a file is, by its first bytes and its name; None if it may be a list."""
+    if magic in _TIFF_MAGIC:
+        return (
+            "it is an image, not a list: write its name in a list file, or name its folder as prefix, by "
+            "--prefix on the command line"
+        )
+    if magic in _PACKED_MAGIC:
+        return "it is packed, or a spreadsheet: unpack it, or save it as CSV"
+    return _A_REQUEST if name.lower().endswith(_REQUESTS) else None
 
 
 def _head(file: io.BufferedReader) -> bytes:
@@ -316,15 +320,7 @@ def _frame_records(frame: Any, name: str, check: Check) -> Iterator[Record]:
 
 def _arrow_records(table: Any, name: str, check: Check) -> Iterator[Record]:
     found = Table.from_arrow(table)
-    names = _names_of(found.schema)
-    _check_names(names, name)
-    number = 0
-    for batch in found.to_batches():
-        check()
-        columns = [_to_python(batch[column], column, name) for column in names]
-        for values in zip(*columns, strict=True):
-            number += 1
-            yield number, dict(zip(names, values, strict=True))
+    yield from _batch_records(found.schema, found.to_batches(), name, check)
 
 
 def _plain(value: Any) -> Any:
@@ -396,29 +392,28 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
         with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
             check_pages(file, field=name, check=check)
             schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
-            names = _names_of(schema)
-            _check_names(names, name)
-            number = 0
-            for batch in batches:
-                check()
-                _check_size(batch, name, number)
-                columns = [_to_python(batch[column], column, name) for column in names]
-                for values in zip(*columns, strict=True):
-                    number += 1
-                    yield number, dict(zip(names, values, strict=True))
+            most_nbytes = _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES
+            yield from _batch_records(schema, batches, name, check, most_nbytes=most_nbytes)
 
 
-def _names_of(schema: Schema) -> list[str]:
-    """Return the names of columns, without those of a nameless index of pandas."""
-    return [name for name in schema.names if not name.startswith("__index_level_")]
-
-
-def _check_size(batch: RecordBatch, name: str, number: int) -> None:
-    if batch.nbytes > _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES:
-        raise RequestError(
-            f"rows are longer than {_LONGEST_LINE_NBYTES} bytes on the average; leave long columns out",
-            field=f"{name} line {number + 1}",
-        )
+def _batch_records(
+    schema: Schema, batches: Iterable[RecordBatch], name: str, check: Check, *, most_nbytes: float = inf
+) -> Iterator[Record]:
+    """Yield the rows of batches, each of so many bytes at most, without a nameless index of pandas."""
+    names = [column for column in schema.names if not column.startswith("__index_level_")]
+    _check_names(names, name)
+    number = 0
+    for batch in batches:
+        check()
+        if batch.nbytes > most_nbytes:
+            raise RequestError(
+                f"rows are longer than {_LONGEST_LINE_NBYTES} bytes on the average; leave long columns out",
+                field=f"{name} line {number + 1}",
+            )
+        columns = [_to_python(batch[column], column, name) for column in names]
+        for values in zip(*columns, strict=True):
+            number += 1
+            yield number, dict(zip(names, values, strict=True))
 
 
 def _to_python(array: Array, column: str, name: str) -> list[Any]:
