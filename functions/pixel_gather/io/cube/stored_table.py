@@ -20,8 +20,10 @@ class StoredTable:
     """Implements `pixel_gather.core.ports.SourceTable` over the rows of a finished cube."""
 
     notes: tuple[str, ...] = ()
-    n_repeated = 0
-    n_known = 0
+    n_repeated = n_known = 0
+    n_timeless = 0
+    """The plan of the cube has told of rows without a time."""
+
     search_cost: SearchCost | None = None
     band_meanings: Mapping[str, BandMeaning] = {}
     """None: the cube says itself what its values mean."""
@@ -38,6 +40,7 @@ class StoredTable:
         """
         self._cube, self._found_list = cube, found_list
         self.band_numbers = band_numbers
+        self.n_rows, self.bands, self.has_time = cube.receipt.shape[0], cube.bands, cube.has_time
 
     @property
     def digest(self) -> str:
@@ -49,11 +52,6 @@ class StoredTable:
         return hashlib.sha256("".join(parts).encode()).hexdigest()
 
     @property
-    def n_rows(self) -> int:
-        """Rows of the cube."""
-        return self._cube.receipt.shape[0]
-
-    @property
     def n_sources(self) -> int:
         """Sources that the rows name."""
         return self._count_sources[0]
@@ -62,21 +60,6 @@ class StoredTable:
     def n_by_bucket(self) -> Mapping[str, int]:
         """Number of sources by S3 bucket."""
         return self._count_sources[1]
-
-    @property
-    def bands(self) -> tuple[str, ...]:
-        """The list's bands; empty without them."""
-        return self._cube.bands
-
-    @property
-    def has_time(self) -> bool:
-        """Whether every row has a time."""
-        return self._cube.has_time
-
-    @property
-    def n_timeless(self) -> int:
-        """0, because the plan of the cube has told of rows without a time."""
-        return 0
 
     @property
     def columns(self) -> tuple[ListColumn, ...]:

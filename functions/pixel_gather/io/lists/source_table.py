@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import batched, groupby, repeat
@@ -21,9 +21,8 @@ import msgspec
 import numpy as np
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.model.source import MAX_EXACT, CubeRow, ListColumn, SearchCost, Source
+from pixel_gather.core.model.source import MAX_EXACT, CubeRow, ListColumn, Source
 from pixel_gather.io.lists.column_types import ColumnTypes, to_dtype
 from pixel_gather.io.lists.href_band import note_of_equal_times, note_of_names, note_of_words
 from pixel_gather.io.lists.list_columns import N_MAX_COLUMNS, Scalar
@@ -106,13 +105,39 @@ class SqliteSourceTable:
             TimeoutError: Raised by ``check``.
         """
         self._list = source_list
+        self.search_cost = source_list.search_cost
+        """Requests of the search; None if nothing was searched."""
+
+        self.band_numbers = source_list.band_numbers
+        """Which band of its sources each name in `bands` is, from 1, where the request says so."""
+
+        self.band_meanings = source_list.band_meanings
+        """What the catalog says of each name in `bands`, where it says something."""
+
+        self.n_sources = 0
+        """Number of lines in the list."""
+
+        self.n_by_bucket: Counter[str] = Counter()
+        """Number of sources by S3 bucket."""
+
+        self.n_repeated = 0
+        """Sources whose href has appeared before in the list, for the same band of it."""
+
+        self.n_known = 0
+        """Sources whose header is in a header index."""
+
+        self.common_href = ""
+        """What all hrefs begin with; empty if they share nothing."""
+
+        self.has_time = False
+        """Whether every row has a time. The cube's first axis is then ``time``."""
+
+        self.n_timeless = 0
+        """Rows without a time, if other rows have one. If no row has a time, 0."""
+
         self._bands: dict[str, int] = {}
         self._types: dict[str, ColumnTypes] = {}
-        self._n_sources = self._n_known = self._n_repeated = 0
-        self._n_by_bucket: Counter[str] = Counter()
-        self._common: str | None = None
-        self._has_time = self._has_scenes = False
-        self._n_timeless = 0
+        self._has_scenes = False
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
         self._database = sqlite3.connect(
             Path(self._folder.name, "sources.sqlite"), isolation_level=None, check_same_thread=False
@@ -144,11 +169,6 @@ class SqliteSourceTable:
         self._folder.cleanup()
 
     @property
-    def n_sources(self) -> int:
-        """Number of lines in the list."""
-        return self._n_sources
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What whoever reads the list should know, such as scenes that were left out."""
         return (*self._list.notes, *self._own_notes)
@@ -160,7 +180,7 @@ class SqliteSourceTable:
         sample = [] if self._bands else [each.href for each in self.spread(_N_NAMES, band=None)]
         if (note := note_of_names(sample)) is not None:
             yield note
-        elif self._has_time:
+        elif self.has_time:
             n, same_time = self._equal_times()
             if same_time:
                 yield note_of_equal_times(
@@ -189,7 +209,7 @@ class SqliteSourceTable:
     def _row_times(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
         """Return the time of each row: the earliest of its sources. 16 bytes a source."""
         with closing(self._database.execute(_TIMES, (_MAX_INT64,))) as cursor:
-            each = np.fromiter(cursor, [("place", "int64"), ("time_us", "int64")], self._n_sources)
+            each = np.fromiter(cursor, [("place", "int64"), ("time_us", "int64")], self.n_sources)
         starts = np.flatnonzero(np.diff(each["place"] // self._n_slots, prepend=-1))
         return np.minimum.reduceat(each["time_us"], starts)
 
@@ -205,36 +225,6 @@ class SqliteSourceTable:
             map(self._to_source, in_order), self._list.left_out, dtypes=dtypes, meanings=self.band_meanings
         )
 
-    @property
-    def search_cost(self) -> SearchCost | None:
-        """Requests of the search; None if nothing was searched."""
-        return self._list.search_cost
-
-    @property
-    def band_numbers(self) -> Mapping[str, int]:
-        """Which band of its sources each name in `bands` is, from 1, where the request says so."""
-        return self._list.band_numbers
-
-    @property
-    def band_meanings(self) -> Mapping[str, BandMeaning]:
-        """What the catalog says of each name in `bands`, where it says something."""
-        return self._list.band_meanings
-
-    @property
-    def n_repeated(self) -> int:
-        """Sources whose href has appeared before in the list, for the same band of it."""
-        return self._n_repeated
-
-    @property
-    def common_href(self) -> str:
-        """What all hrefs begin with; empty if they share nothing."""
-        return self._common or ""
-
-    @property
-    def n_by_bucket(self) -> Mapping[str, int]:
-        """Number of sources by S3 bucket."""
-        return self._n_by_bucket
-
     @cached_property
     def n_rows(self) -> int:
         """Rows of the cube: one per source, or one per scene if the list has bands."""
@@ -245,16 +235,6 @@ class SqliteSourceTable:
         """Names in the ``band`` column in order of first appearance. Empty without such a column."""
         return tuple(self._bands)
 
-    @property
-    def has_time(self) -> bool:
-        """Whether every row has a time. The cube's first axis is then ``time``."""
-        return self._has_time
-
-    @property
-    def n_timeless(self) -> int:
-        """Rows without a time, if other rows have one. If no row has a time, 0."""
-        return self._n_timeless
-
     @cached_property
     def columns(self) -> tuple[ListColumn, ...]:
         """The list's other columns. ``scene`` is one of them, and ``time`` if only some rows have a time.
@@ -264,7 +244,7 @@ class SqliteSourceTable:
         dtypes = {name: dtype for name, (dtype, _) in self._stored_columns.items()}
         if self._has_scenes:
             dtypes["scene"] = "string"
-        if self._n_timeless:
+        if self.n_timeless:
             dtypes["time"] = "int64"
         varies = self._varies_in_row()
         return tuple(
@@ -302,11 +282,6 @@ class SqliteSourceTable:
                 times = [source.time_us for source in sources if source and source.time_us is not None]
                 yield CubeRow(time_us=min(times, default=None), sources=tuple(sources))
 
-    @property
-    def n_known(self) -> int:
-        """Sources whose header is in a header index."""
-        return self._n_known
-
     def learn(self, entries: Iterable[tuple[str, bytes]], *, check: Check = no_deadline) -> None:
         """Keep the headers of a header index that belong to sources of this list.
 
@@ -329,7 +304,7 @@ class SqliteSourceTable:
                 self._database.execute("BEGIN")
                 self._database.executemany(_LEARN, batch)
                 self._database.execute("COMMIT")
-            self._n_known = int(self._one("SELECT count(*) FROM known"))
+            self.n_known = int(self._one("SELECT count(*) FROM known"))
             self._database.set_progress_handler(None, 0)
         except sqlite3.OperationalError as error:
             check()
@@ -338,7 +313,7 @@ class SqliteSourceTable:
     def packed_headers(self, start: int, stop: int) -> Generator[tuple[bytes | None, ...]]:
         """Yield the packed headers of the sources of rows [start, stop); None for a source without one."""
         n_slots = self._n_slots
-        if not self._n_known:
+        if not self.n_known:
             yield from repeat((None,) * n_slots, stop - start)
             return
         query = "SELECT place, packed FROM known WHERE place >= ? AND place < ? ORDER BY place"
@@ -387,13 +362,13 @@ class SqliteSourceTable:
                 types.add(value)
                 record.append(_to_stored(value))
             batch.append(record)
-            self._n_sources += 1
-            if self._common is None:
-                self._common = source.href
-            elif not source.href.startswith(self._common):
-                self._common = commonprefix((self._common, source.href))  # noqa: RUF071 # of addresses
+            self.n_sources += 1
+            if not n:
+                self.common_href = source.href
+            elif not source.href.startswith(self.common_href):
+                self.common_href = commonprefix((self.common_href, source.href))  # noqa: RUF071 # of addresses
             if source.href.startswith(_S3):
-                self._n_by_bucket[source.href[len(_S3) :].partition("/")[0]] += 1
+                self.n_by_bucket[source.href[len(_S3) :].partition("/")[0]] += 1
             n_characters += sum(len(value) for value in record if isinstance(value, str))
             if len(batch) == _N_PER_BATCH or n_characters > _N_CHARACTERS_PER_BATCH:
                 self._insert(batch)
@@ -401,7 +376,7 @@ class SqliteSourceTable:
         self._insert(batch)
         in_order = np.frombuffer(hashes, "int64")
         in_order.sort()
-        self._n_repeated = int(np.count_nonzero(in_order[1:] == in_order[:-1]))
+        self.n_repeated = int(np.count_nonzero(in_order[1:] == in_order[:-1]))
         if both := sorted(self._bands.keys() & self._types.keys()):
             raise RequestError(
                 f"{both[0]!r} is the name of a band and of a column; rename one", field=self._list.name
@@ -444,10 +419,10 @@ class SqliteSourceTable:
     def _put_in_order(self) -> None:
         self._database.execute(_GROUP_BY_SCENE if self._bands else _GROUP_BY_LINE)
         n_times, n_all = self._database.execute("SELECT count(time_us), count(*) FROM grouped").fetchone()
-        self._has_time = n_times == n_all > 0
-        self._n_timeless = n_all - n_times if n_times else 0
+        self.has_time = n_times == n_all > 0
+        self.n_timeless = n_all - n_times if n_times else 0
         self._has_scenes = bool(self._one("SELECT count(scene) FROM source"))
-        order = "time_us, first" if self._has_time else "first"
+        order = "time_us, first" if self.has_time else "first"
         self._database.executescript(_PLACE.format(order=order, n_slots=self._n_slots))
         columns = ", ".join(["n", "href", "band", "scene", "time_us", *self._c_names()])
         self._database.executescript(_SORT.format(columns=columns))
@@ -460,7 +435,7 @@ class SqliteSourceTable:
     def _stored_columns(self) -> dict[str, tuple[str, int]]:
         """Dtype and position in a record of ``cube``, by column of the list."""
         return {
-            name: (types.dtype(self._n_sources), _N_FIXED + i)
+            name: (types.dtype(self.n_sources), _N_FIXED + i)
             for i, (name, types) in enumerate(self._types.items())
         }
 
