@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from copy import replace
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import botocore.session
@@ -38,6 +38,7 @@ from pixel_gather.io.store.store_error_status import said_of_place
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:Gather-1"
 MAP_RUN = "arn:aws:states:eu-central-1:123456789012:mapRun:Gather-1/Shards:1"
+EXECUTIONS = MACHINE.replace("stateMachine", "execution")
 NAME = "0123456789abcdef"
 REQUEST = {"sources": {"list": "s3://lists/a.txt"}, "window": {"tile": "centre"}}
 BEGAN = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
@@ -93,16 +94,16 @@ class FakeStepFunctions:
     updates: list[dict[str, Any]] = field(default_factory=list)
     """What was asked of UpdateMapRun."""
 
-    before_start: Callable[[str], None] = lambda _name: None
+    before_start: Callable[[str], object] = lambda _name: None
 
     def __post_init__(self) -> None:
         """Load the service's model."""
         self._model = botocore.session.get_session().get_service_model("stepfunctions")
 
-    def add(self, name: str = NAME, status: str = "RUNNING", **more: Any) -> None:
-        """Add an execution."""
+    def add(self, name: str = NAME, status: str = "RUNNING", **more: Any) -> Self:
+        """Add an execution, and return itself."""
         ended = {} if status == "RUNNING" else {"stopDate": NOW}
-        self.executions[f"{MACHINE.replace('stateMachine', 'execution')}:{name}"] = {
+        self.executions[f"{EXECUTIONS}:{name}"] = {
             "name": name,
             "status": status,
             "startDate": BEGAN,
@@ -110,6 +111,7 @@ class FakeStepFunctions:
             **ended,
             **more,
         }
+        return self
 
     def describe_execution(self, **given: Any) -> dict[str, Any]:
         """As boto3."""
@@ -252,8 +254,7 @@ def test_submit_starts_a_gather_under_the_requests_name() -> None:
 @pytest.mark.parametrize(("status", "state"), [("RUNNING", "running"), ("SUCCEEDED", "succeeded")])
 def test_submit_twice_is_the_same_gather(status: str, state: str) -> None:
     """A second submit starts nothing while the gather runs or after it has succeeded."""
-    machine = FakeStepFunctions()
-    machine.add(status=status)
+    machine = FakeStepFunctions().add(status=status)
 
     answer = gathers(machine).submit(REQUEST, name=NAME)
 
@@ -264,8 +265,7 @@ def test_submit_twice_is_the_same_gather(status: str, state: str) -> None:
 @pytest.mark.parametrize(("status", "id_"), [("RUNNING", NAME), ("SUCCEEDED", f"{NAME}-2")])
 def test_an_append_that_has_succeeded_is_started_again(status: str, id_: str) -> None:
     """It may find more sources. One that runs is the same."""
-    machine = FakeStepFunctions()
-    machine.add(status=status)
+    machine = FakeStepFunctions().add(status=status)
 
     assert gathers(machine).submit(REQUEST, name=NAME, again=True)["id"] == id_
 
@@ -273,8 +273,7 @@ def test_an_append_that_has_succeeded_is_started_again(status: str, id_: str) ->
 @pytest.mark.parametrize("status", ["FAILED", "TIMED_OUT", "ABORTED"])
 def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
     """After a failure, submit starts a new attempt. Attempts are numbered from the second."""
-    machine = FakeStepFunctions()
-    machine.add(status=status)
+    machine = FakeStepFunctions().add(status=status)
     second = gathers(machine).submit(REQUEST, name=NAME)
     machine.add(f"{NAME}-2", status=status)
     third = gathers(machine).submit(REQUEST, name=NAME)
@@ -285,9 +284,7 @@ def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
 
 def test_submit_finds_the_later_attempt_that_runs() -> None:
     """A running second attempt is found, although the first one failed."""
-    machine = FakeStepFunctions()
-    machine.add(status="FAILED")
-    machine.add(f"{NAME}-2")
+    machine = FakeStepFunctions().add(status="FAILED").add(f"{NAME}-2")
 
     answer = gathers(machine).submit(REQUEST, name=NAME)
 
@@ -375,8 +372,7 @@ def test_start_of_what_cannot_be_described_yet_says_that_it_runs() -> None:
 
 def test_start_of_what_is_there_says_what_became_of_it() -> None:
     """It starts no other attempt."""
-    machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED")
+    machine = FakeStepFunctions().add(status="SUCCEEDED")
 
     line = gathers(machine).start(REQUEST, name=NAME)
 
@@ -419,8 +415,7 @@ def test_status_of_a_running_gather_counts_shards_and_estimates_the_rest() -> No
 @pytest.mark.parametrize("missing", ["NoSuchKey", "AccessDenied"])
 def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> None:
     """A missing summary is no error. S3 answers 403 for it, because the function may not list."""
-    machine = FakeStepFunctions()
-    machine.add()
+    machine = FakeStepFunctions().add()
 
     found = gathers(machine, missing=missing).status(NAME)
 
@@ -432,8 +427,7 @@ def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> Non
 @pytest.mark.parametrize(("status", "n_said"), [("RUNNING", 1), ("ABORTED", 0)])
 def test_status_of_an_append_that_waits_says_for_what(status: str, n_said: int) -> None:
     """It has no plan yet, and no shards. When it has ended, it waits no more."""
-    machine = FakeStepFunctions()
-    machine.add(status=status)
+    machine = FakeStepFunctions().add(status=status)
 
     found = gathers(machine, summary={"is_waiting": True}).status(NAME)
 
@@ -469,8 +463,7 @@ def test_status_counts_shards(
     counts: dict[str, int] | None, told: dict[str, int], expected: dict[str, int]
 ) -> None:
     """Status counts the shards of the gather, and not the children of the Map Run."""
-    machine = FakeStepFunctions(counts=counts)
-    machine.add(f"{NAME}-2")
+    machine = FakeStepFunctions(counts=counts).add(f"{NAME}-2")
 
     found = gathers(machine, summary=SUMMARY | told, of=f"{NAME}-2").status(f"{NAME}-2")
 
@@ -490,8 +483,7 @@ def test_children_share_the_shards_of_two_workers() -> None:
 )
 def test_status_of_a_small_gather_without_a_map_run(status: str, expected: str) -> None:
     """All of its workers start at once. If one fails there is a Map Run, so here the finish has failed."""
-    machine = FakeStepFunctions()
-    machine.add(status=status)
+    machine = FakeStepFunctions().add(status=status)
 
     found = gathers(machine, summary=SUMMARY | {"is_inline": True}).status(NAME)
 
@@ -507,8 +499,7 @@ def test_dollars_of_an_append_are_said_to_be_those_of_the_whole_cube(
     told: dict[str, int], so_far: Any
 ) -> None:
     """The report counts all gathers of a cube. An append of nothing has no dollars of its own."""
-    machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED", output=json.dumps(RESULT | told))
+    machine = FakeStepFunctions().add(status="SUCCEEDED", output=json.dumps(RESULT | told))
 
     usd = gathers(machine, summary=SUMMARY).status(NAME)["usd"]
 
@@ -518,8 +509,7 @@ def test_dollars_of_an_append_are_said_to_be_those_of_the_whole_cube(
 
 def test_status_without_a_summary_has_the_map_runs_shards() -> None:
     """Without a summary the Map Run's counts are shown."""
-    machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "timedOut": 1})
-    machine.add()
+    machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "timedOut": 1}).add()
 
     found = gathers(machine).status(NAME)
 
@@ -555,9 +545,8 @@ def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
 def test_status_links_the_report_where_a_browser_opens_it(began: str, host: str) -> None:
     """The link leads to the S3 console, where the user's own rights apply."""
     page = "s3://arrays/out/a&b.zarr/report.html"
-    found = execution(f"{began}:execution:Gather-1:{NAME}", RESULT | {"report_page": page})
 
-    links = status_document(found, counts=None, summary=None, now=NOW, links_from="")["links"]
+    links = links_of(f"{began}:execution:Gather-1:{NAME}", page)
 
     address = urlsplit(links["report_in_console"])
     assert (address.netloc, address.path) == (host, "/s3/object/arrays")
@@ -578,31 +567,26 @@ def test_status_links_the_report_where_a_browser_opens_it(began: str, host: str)
 )
 def test_status_links_no_console_that_would_not_show_the_page(arn: str, page: str | None) -> None:
     """There is no link in the emulation, nor where the page could not be drawn."""
-    found = execution(arn, RESULT | {"report_page": page})
-
-    links = status_document(found, counts=None, summary=None, now=NOW, links_from="")["links"]
+    links = links_of(arn, page)
 
     assert "report_in_console" not in links
     assert links.get("report_page") == page
 
 
-def execution(arn: str, result: dict[str, Any]) -> dict[str, Any]:
-    """Return Step Functions' description of a gather that has succeeded."""
-    return {
-        "executionArn": arn,
-        "name": NAME,
-        "status": "SUCCEEDED",
-        "startDate": BEGAN,
-        "stopDate": NOW,
-        "output": json.dumps(result),
-    }
+def links_of(arn: str, page: Any) -> dict[str, str]:
+    """Return the links in the status of a gather that has succeeded."""
+    result = json.dumps(RESULT | {"report_page": page})
+    (found,) = (
+        FakeStepFunctions().add(status="SUCCEEDED", output=result, executionArn=arn).executions.values()
+    )
+    document = status_document(found, counts=None, summary=None, now=NOW, links_from="")
+    return dict(document["links"])
 
 
 @pytest.mark.parametrize("status", ["RUNNING", "PENDING_REDRIVE"])
 def test_a_gather_that_was_redriven_has_not_ended(status: str) -> None:
     """Step Functions may still tell when it stopped before."""
-    machine = FakeStepFunctions()
-    machine.add(status=status, stopDate=BEGAN + timedelta(seconds=10))
+    machine = FakeStepFunctions().add(status=status, stopDate=BEGAN + timedelta(seconds=10))
 
     found = gathers(machine).status(NAME)
 
@@ -611,8 +595,7 @@ def test_a_gather_that_was_redriven_has_not_ended(status: str) -> None:
 
 def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result() -> None:
     """The output of the execution outlives the control files."""
-    machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED", output=json.dumps(RESULT))
+    machine = FakeStepFunctions().add(status="SUCCEEDED", output=json.dumps(RESULT))
 
     found = gathers(machine).status(NAME)
 
@@ -629,8 +612,7 @@ def test_warnings_are_those_of_the_plan_until_there_is_a_result(
     told: dict[str, Any], warns: list[str]
 ) -> None:
     """The result knows what all rows have shown. Only the plan knows why there are fewer workers."""
-    machine = FakeStepFunctions()
-    machine.add(**told)
+    machine = FakeStepFunctions().add(**told)
     fewer = "other gathers run: this one has 12 of 20 workers"
 
     found = gathers(machine, summary=SUMMARY | {"worker_warnings": [fewer]}).status(NAME)
@@ -640,8 +622,7 @@ def test_warnings_are_those_of_the_plan_until_there_is_a_result(
 
 def test_status_of_an_execution_with_another_output_has_no_result() -> None:
     """An output that no gather wrote is ignored."""
-    machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED", output="[1]")
+    machine = FakeStepFunctions().add(status="SUCCEEDED", output="[1]")
 
     assert gathers(machine).status(NAME)["result"] is None
 
@@ -703,8 +684,7 @@ def test_status_of_a_gather_that_failed_says_why(case: Ended) -> None:
 
 def test_status_finds_the_summary_whatever_the_execution_is_called() -> None:
     """The summary of an execution from the console is found by the execution's name."""
-    machine = FakeStepFunctions()
-    machine.add("by-hand")
+    machine = FakeStepFunctions().add("by-hand")
 
     assert gathers(machine, summary=SUMMARY, of="by-hand").status("by-hand")["cube"] == SUMMARY["cube"]
 
@@ -767,10 +747,7 @@ def test_list_takes_one_call_a_page() -> None:
 )
 def test_list_of_one_state(state: str, ids: list[str]) -> None:
     """States have our names, not those of Step Functions."""
-    machine = FakeStepFunctions()
-    machine.add("a")
-    machine.add("b", status="ABORTED")
-    machine.add("c", status="TIMED_OUT")
+    machine = FakeStepFunctions().add("a").add("b", status="ABORTED").add("c", status="TIMED_OUT")
 
     assert [each["id"] for each in gathers(machine).list_(limit=10, state=state)["gathers"]] == ids
 
@@ -798,8 +775,7 @@ def test_list_refuses_a_wrong_token(code: str) -> None:
 
 def test_stop_stops_what_runs() -> None:
     """A running gather is stopped, and the answer has its new state."""
-    machine = FakeStepFunctions()
-    machine.add()
+    machine = FakeStepFunctions().add()
 
     stopped = gathers(machine).stop(NAME)
 
@@ -831,8 +807,7 @@ def test_stop_leaves_a_marker_before_it_stops(there: str) -> None:
 
 def test_stop_that_cannot_leave_its_marker_stops_nothing() -> None:
     """Otherwise the workers would go on, and nobody would know."""
-    machine = FakeStepFunctions()
-    machine.add()
+    machine = FakeStepFunctions().add()
     executions = gathers(machine, refuses="AccessDenied")
 
     with pytest.raises(GatherError):
@@ -843,8 +818,7 @@ def test_stop_that_cannot_leave_its_marker_stops_nothing() -> None:
 
 def test_stop_of_a_ranking_leaves_no_marker() -> None:
     """Its workers have seconds to go, and a redrive goes on with it."""
-    machine = FakeStepFunctions()
-    machine.add()
+    machine = FakeStepFunctions().add()
     rankings = replace(gathers(machine), kind="ranking")
 
     rankings.stop(NAME)
@@ -855,8 +829,7 @@ def test_stop_of_a_ranking_leaves_no_marker() -> None:
 
 def test_redrive_of_a_cancelled_gather_says_to_submit_it_again() -> None:
     """Its marker stays, so its workers would do nothing."""
-    machine = FakeStepFunctions()
-    machine.add()
+    machine = FakeStepFunctions().add()
     gathers(machine).stop(NAME)
 
     with pytest.raises(NotRedrivableError, match="was cancelled: submit its request again"):
@@ -869,8 +842,7 @@ def test_redrive_of_a_cancelled_gather_says_to_submit_it_again() -> None:
 @pytest.mark.parametrize("workers", [1, 5, 10_000])
 def test_limit_changes_the_map_run_of_a_gather_that_runs(workers: int) -> None:
     """The last Map Run gets the number, and the gather goes on."""
-    machine = FakeStepFunctions(counts={"running": 2})
-    machine.add()
+    machine = FakeStepFunctions(counts={"running": 2}).add()
 
     line = gathers(machine).limit(NAME, workers)
 
@@ -892,8 +864,7 @@ def test_limit_says_why_it_cannot_be_set(
     status: str, counts: dict[str, int] | None, map_status: str, workers: int, says: str
 ) -> None:
     """No worker runs before the plan has ended, nor after the last shard. 0 would be no limit at all."""
-    machine = FakeStepFunctions(counts=counts, map_status=map_status)
-    machine.add(status=status)
+    machine = FakeStepFunctions(counts=counts, map_status=map_status).add(status=status)
 
     with pytest.raises(RequestError, match=says):
         gathers(machine).limit(NAME, workers)
@@ -904,8 +875,7 @@ def test_limit_says_why_it_cannot_be_set(
 @pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound"])
 def test_limit_of_a_map_that_ends_meanwhile_says_so(code: str) -> None:
     """Step Functions refuses to change a Map Run that has ended since it was described."""
-    machine = FakeStepFunctions(counts={}, refusals={"UpdateMapRun": refusal(code, "UpdateMapRun")})
-    machine.add()
+    machine = FakeStepFunctions(counts={}, refusals={"UpdateMapRun": refusal(code, "UpdateMapRun")}).add()
 
     with pytest.raises(RequestError, match=r"the workers of .* have ended"):
         gathers(machine).limit(NAME, 5)
@@ -919,8 +889,7 @@ def test_limit_of_an_unknown_gather_says_so() -> None:
 
 def test_stop_leaves_alone_what_has_ended() -> None:
     """A gather that has ended keeps its state, whether it was stopped or succeeded."""
-    machine = FakeStepFunctions()
-    machine.add(status="SUCCEEDED")
+    machine = FakeStepFunctions().add(status="SUCCEEDED")
 
     assert gathers(machine).stop(NAME)["state"] == "succeeded"
     assert "StopExecution" not in machine.calls
@@ -929,8 +898,7 @@ def test_stop_leaves_alone_what_has_ended() -> None:
 @pytest.mark.parametrize("status", ["FAILED", "TIMED_OUT", "ABORTED"])
 def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
     """A failed gather is redriven under its own id. Its status links to the redrive."""
-    machine = FakeStepFunctions()
-    machine.add(status=status, error="States.ExceedToleratedFailureThreshold")
+    machine = FakeStepFunctions().add(status=status, error="States.ExceedToleratedFailureThreshold")
     offered = gathers(machine).status(NAME)["links"]
 
     line = gathers(machine).redrive(NAME)
@@ -953,9 +921,7 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
 @pytest.mark.parametrize("status", ["RUNNING", "SUCCEEDED", "FAILED"])
 def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, second: str, status: str) -> None:
     """The error names the later attempt. Both would fill the same shards. Finding it takes one call."""
-    machine = FakeStepFunctions()
-    machine.add(first, status="FAILED")
-    machine.add(second, status=status)
+    machine = FakeStepFunctions().add(first, status="FAILED").add(second, status=status)
 
     with pytest.raises(NotRedrivableError, match=f"submitted again as {second}: redrive or look at that one"):
         gathers(machine).redrive(first)
@@ -983,8 +949,7 @@ def test_redrive_of_a_tick_names_a_later_one_of_its_schedule() -> None:
 @pytest.mark.parametrize("name", ["by-hand", "by-hand-2", f"{NAME}-99"])
 def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> None:
     """An execution from the console has no attempts, so none are looked for."""
-    machine = FakeStepFunctions()
-    machine.add(name, status="FAILED")
+    machine = FakeStepFunctions().add(name, status="FAILED")
     machine.add("by-hand-2" if name == "by-hand" else "by-hand-3")
 
     assert gathers(machine).redrive(name)["state"] == "running"
@@ -1029,8 +994,7 @@ UNDRIVABLE = (
 @pytest.mark.parametrize("case", UNDRIVABLE, ids=lambda case: case.id)
 def test_redrive_of_what_cannot_be_says_why_and_what_to_do(case: Undrivable) -> None:
     """Step Functions is not called, and the status has no link to the redrive."""
-    machine = FakeStepFunctions()
-    machine.add(**case.told)
+    machine = FakeStepFunctions().add(**case.told)
 
     with pytest.raises(NotRedrivableError, match=case.sentence):
         gathers(machine).redrive(NAME)
@@ -1042,8 +1006,7 @@ def test_redrive_of_what_cannot_be_says_why_and_what_to_do(case: Undrivable) -> 
 def test_redrive_that_is_throttled_may_be_tried_again() -> None:
     """It says nothing of the gather."""
     throttled = refusal("ThrottlingException", "RedriveExecution")
-    machine = FakeStepFunctions(refusals={"RedriveExecution": throttled})
-    machine.add(status="FAILED")
+    machine = FakeStepFunctions(refusals={"RedriveExecution": throttled}).add(status="FAILED")
 
     with pytest.raises(ThrottledError):
         gathers(machine).redrive(NAME)
@@ -1051,8 +1014,7 @@ def test_redrive_that_is_throttled_may_be_tried_again() -> None:
 
 def test_nothing_is_redriven_while_nobody_knows_whether_all_is_halted() -> None:
     """An error of the store is no sign that the file is missing."""
-    machine = FakeStepFunctions()
-    machine.add(status="FAILED")
+    machine = FakeStepFunctions().add(status="FAILED")
 
     with pytest.raises(GatherError, match="InternalError"):
         gathers(machine, missing="InternalError").redrive(NAME)
@@ -1063,8 +1025,7 @@ def test_nothing_is_redriven_while_nobody_knows_whether_all_is_halted() -> None:
 def test_redrive_that_step_functions_refuses_is_in_words_too() -> None:
     """A refusal that the description did not announce is one sentence, too."""
     too_old = refusal("ExecutionNotRedrivable", "RedriveExecution", "Execution redrivable period exceeded")
-    machine = FakeStepFunctions(refusals={"RedriveExecution": too_old})
-    machine.add(status="FAILED")
+    machine = FakeStepFunctions(refusals={"RedriveExecution": too_old}).add(status="FAILED")
 
     with pytest.raises(NotRedrivableError, match="14 days"):
         gathers(machine).redrive(NAME)
@@ -1120,8 +1081,7 @@ def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
 
 def test_readers_of_one_second_share_a_look() -> None:
     """A hundred readers cost what one costs. A second later, and after a change, it is looked up again."""
-    machine = FakeStepFunctions(counts={"total": 10, "running": 10})
-    machine.add()
+    machine = FakeStepFunctions(counts={"total": 10, "running": 10}).add()
     now_s = 0.0
     shared = replace(gathers(machine, summary=SUMMARY), looks=SharedLooks(clock=lambda: now_s))
 
@@ -1143,8 +1103,7 @@ def test_readers_of_one_second_share_a_look() -> None:
 
 def test_a_redrive_is_seen_at_once() -> None:
     """A reader of the same second does not get the look from before."""
-    machine = FakeStepFunctions()
-    machine.add(status="FAILED")
+    machine = FakeStepFunctions().add(status="FAILED")
     shared = replace(gathers(machine), looks=SharedLooks(clock=lambda: 0.0))
     assert shared.status(NAME)["state"] == "failed"
 
@@ -1229,7 +1188,7 @@ def test_status_says_why_workers_failed_and_what_to_do(case: Failure) -> None:
     machine = FakeStepFunctions(counts={"failed": 1, "total": 2})
     machine.add(status="FAILED", error="States.ExceedToleratedFailureThreshold")
     given = json.dumps({"gather": "a/1", "tasks": [{"index": 4}, {"index": 5}]})
-    arn = f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"
+    arn = f"{EXECUTIONS}/Shards:1"
     machine.failed.append({"executionArn": arn, "error": case.error, "cause": case.cause, "input": given})
 
     (failure,) = gathers(machine, summary=SUMMARY).status(NAME)["failures"]
@@ -1246,7 +1205,7 @@ def test_status_asks_for_a_few_failed_children_and_for_none_where_none_failed() 
     none = FakeStepFunctions(counts={"running": 2, "total": 2})
     for machine in (many, none):
         machine.add()
-    arn = f"{MACHINE.replace('stateMachine', 'execution')}/Shards:"
+    arn = f"{EXECUTIONS}/Shards:"
     many.failed = [{"executionArn": f"{arn}{n}", "input": "{}"} for n in range(1000)]
 
     shown = [gathers(machine, summary=SUMMARY).status(NAME)["failures"] for machine in (many, none)]
@@ -1261,7 +1220,7 @@ def test_gather_with_missing_shards_is_to_be_submitted_again() -> None:
     machine = FakeStepFunctions(counts={"failed": 1, "succeeded": 9, "total": 10})
     cause = json.dumps({"errorMessage": "1 of 10 shards have not been gathered (shard 4): run again"})
     machine.add(status="FAILED", error="ShardsMissingError", cause=cause)
-    machine.failed.append({"executionArn": f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"})
+    machine.failed.append({"executionArn": f"{EXECUTIONS}/Shards:1"})
 
     document = gathers(machine, summary=SUMMARY).status(NAME)
 
@@ -1277,7 +1236,7 @@ def test_status_of_a_success_with_lost_shards_says_why_they_were_lost() -> None:
     lost, whole = FakeStepFunctions(counts={"failed": 1}), FakeStepFunctions(counts={})
     for machine, n_lost in ((lost, 1), (whole, 0)):
         machine.add(status="SUCCEEDED", output=json.dumps(RESULT | {"n_lost_shards": n_lost}))
-    lost.failed.append({"executionArn": f"{MACHINE.replace('stateMachine', 'execution')}/Shards:1"})
+    lost.failed.append({"executionArn": f"{EXECUTIONS}/Shards:1"})
 
     shown = [gathers(machine, summary=SUMMARY).status(NAME)["failures"] for machine in (lost, whole)]
 
