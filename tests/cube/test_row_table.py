@@ -73,7 +73,7 @@ def test_table_names_every_shard_with_its_size_and_etag(cube: Path) -> None:
 
 def test_shards_that_a_given_up_append_has_left_are_not_named(cube: Path) -> None:
     """They lie beyond the cube's rows."""
-    found = shards_below(LocalStore(cube), ["band_1"], n_shards=11)
+    found = shards_below(LocalStore(cube), ["band_1"], range(11))
 
     assert [key for key, _, _ in found] == [f"band_1/c/{row}/0/0" for row in range(11)]
 

@@ -217,7 +217,7 @@ def _write_files(
         "digest": gather["digest"],
         "version": 1,
         "shape": [n_rows, *first.shape[1:]],
-        "shards": shards_below(store, first.measurements, n_shards=n_shards),
+        "shards": shards_below(store, first.measurements, range(n_shards)),
     }
     file = io.BytesIO()
     starts = range(0, n_rows, CHUNK_ROWS)

@@ -70,21 +70,23 @@ def stored_shards(store: Store, plan: CubePlan) -> list[tuple[str, int, str]]:
     Shards beyond the cube's rows are left out: an append that was given up has left them.
     """
     n_shards, _ = plan.layout.n_shards(plan.shape)
-    return shards_below(store, [each.name for each in plan.arrays], n_shards=n_shards)
+    return shards_below(store, [each.name for each in plan.arrays], range(n_shards))
 
 
-def shards_below(store: Store, arrays: Sequence[str], *, n_shards: int) -> list[tuple[str, int, str]]:
+def shards_below(store: Store, arrays: Sequence[str], places: range) -> list[tuple[str, int, str]]:
     """Return key, size in bytes and ETag of each stored shard, in the order of rows for each array.
 
-    S3 needs one request for 1,000 shards. Those beyond ``n_shards`` along the rows are left out.
+    S3 needs one request for 1,000 shards. Those at other places along the rows are left out, and so is what
+    other programs have left, such as ``.DS_Store``.
     """
     found: list[tuple[str, int, str]] = []
     for name in arrays:
-        there = [
-            item for item in list_objects(store, f"{name}/c/") if int(item["path"].split("/")[2]) < n_shards
-        ]
-        there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
-        found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]
+        there = {}
+        for item in list_objects(store, f"{name}/c/"):
+            at = item["path"].split("/")[2:]
+            if all(map(str.isdecimal, at)) and int(at[0]) in places:
+                there[tuple(map(int, at))] = (item["path"], item["size"], item["e_tag"] or "")
+        found += [there[at] for at in sorted(there)]
     return found
 
 

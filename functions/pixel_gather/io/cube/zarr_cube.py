@@ -11,6 +11,7 @@ rows: chunks of these keep their places in all objects. Objects of one chunk hav
 import asyncio
 import json
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import replace
@@ -54,7 +55,6 @@ from pixel_gather.io.cube.zarr_metadata import (
     put_pixel_array,
 )
 from pixel_gather.io.store.conditional_put import NO_ETAG
-from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 
@@ -260,12 +260,10 @@ class ZarrCube(CubeFiles, frozen=True):
 
 
 def _shards_beyond(store: Store, found: FoundCube) -> list[str]:
+    from pixel_gather.io.cube.row_table import shards_below  # noqa: PLC0415 # not in a worker's start
+
     assert found.template is not None  # noqa: S101 # the cube is complete
     template, n_rows = found.template, found.versions[-1].n_rows
-    return [
-        item["path"]
-        for array in template.arrays
-        for item in list_objects(store, f"{array.name}/c/")
-        if int(item["path"].split("/")[2]) * template.layout.shard[0] >= n_rows
-        and item["size"] > index_nbytes(prod(template.chunk_grid))
-    ]
+    beyond = range(-(-n_rows // template.layout.shard[0]), sys.maxsize)
+    there = shards_below(store, [each.name for each in template.arrays], beyond)
+    return [key for key, nbytes, _ in there if nbytes > index_nbytes(prod(template.chunk_grid))]
