@@ -48,7 +48,7 @@ def test_items_of_a_catalog_stay_inside_the_memory(bomb: bytes, tmp_path: Path) 
             items_of_file(
                 f"file://{tmp_path}/items.parquet",
                 objects=objects,
-                read_document=unread,
+                check_linked=unread,
                 skipped=SkippedItems(),
             )
         )

@@ -122,6 +122,31 @@ def test_relative_addresses_start_from_the_document_that_names_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "said"),
     [
+        (json.dumps(item("odd", x=math.nan)), None),
+        ("[" * 100_000, "odd.json is no JSON object"),
+        ("[]", "odd.json is no JSON object"),
+        ("{", "odd.json is no JSON object"),
+    ],
+    ids=["NaN", "deep", "array", "cut off"],
+)
+def test_documents_of_a_static_catalog_are_read_as_files_of_items_are(
+    content: str, said: str | None, tmp_path: Path
+) -> None:
+    """Some writers leave NaN. What is no item is left out, however deep it is."""
+    (tmp_path / "good.json").write_text(json.dumps(item("good")))
+    (tmp_path / "odd.json").write_text(content)
+    links = [{"rel": "item", "href": href} for href in ("odd.json", "good.json")]
+    (tmp_path / "catalog.json").write_text(json.dumps({"type": "Catalog", "links": links}))
+
+    made = make_catalog(tmp_path / "catalog.json", kind="items_file", to=tmp_path / "c.parquet")
+
+    assert ids(tmp_path / "c.parquet") == (["good", "odd"] if said is None else ["good"])
+    assert (said or "()") in str(made.left_out)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
         (b"hello", "neither JSON nor Parquet"),
         (b"[]", "an array; give a collection of STAC items"),
         (json.dumps(item() | {"geometry": {}}).encode(), "it is no GeoJSON geometry"),
@@ -238,7 +263,7 @@ def test_paths_from_the_root_stay_on_their_host(start: str, href: str, whole: st
     document = {"features": [item(assets={"red": {"href": href}}) | {"links": []}]}
 
     (found,) = _items_of_document(
-        document, start, "catalog", lambda _: None, lambda: None, skipped=SkippedItems()
+        document, start, "catalog", lambda _: {}, lambda: None, skipped=SkippedItems()
     )
 
     assert found["assets"]["red"]["href"] == whole

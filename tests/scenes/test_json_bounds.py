@@ -19,7 +19,7 @@ def _items(path: Path) -> list[dict[str, Any]]:
         raise AssertionError
 
     skipped = SkippedItems()
-    return list(items_of_file(f"file://{path}", objects=objects, read_document=unread, skipped=skipped))
+    return list(items_of_file(f"file://{path}", objects=objects, check_linked=unread, skipped=skipped))
 
 
 @pytest.mark.parametrize("value", [b"0", b"[]", b"{}"])

@@ -18,7 +18,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.given_items import as_dict
-from pixel_gather.core.request.href_policy import IN_PROCESS, check_href, place_text
+from pixel_gather.core.request.href_policy import IN_PROCESS, checked_href, place_text
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.web_address import CMR, same_host_only, without_query
 from pixel_gather.core.request.wrong_values import show_value
@@ -470,16 +470,12 @@ def _items_described_by(
     objects = Objects(settings.stores)
     if origin.kind == "sentinel2_index":
         return _index_lines(origin.place, objects, skipped)
-
-    def read_document(linked: str) -> Any:
-        try:
-            _, file = open_list_file(check_href(linked, policy=IN_PROCESS), objects=objects, what="catalog")
-            with closing(file):
-                return msgspec.json.decode(file.read())
-        except (ValueError, msgspec.DecodeError) as error:
-            raise RequestError(f"{linked[:200]} cannot be read: {error}", field="catalog") from error
-
-    return items_of_file(origin.place, objects=objects, read_document=read_document, skipped=skipped)
+    return items_of_file(
+        origin.place,
+        objects=objects,
+        check_linked=lambda linked: checked_href(linked, "catalog", policy=IN_PROCESS),
+        skipped=skipped,
+    )
 
 
 def _index_lines(href: str, objects: Objects, skipped: SkippedItems) -> Iterator[dict[str, Any]]:

@@ -23,22 +23,22 @@ MOST_JSON_VALUES: Final = 6_000_000
 _TOO_LARGE: Final = "it is too large to be decoded at one time: write one item a line, or STAC-GeoParquet"
 _MOST_DOCUMENTS: Final = 1_000_000
 
-type ReadDocument = Callable[[str], Any]
-"""Returns the JSON at an href that passed the policy."""
+type CheckLinked = Callable[[str], str]
+"""Returns a checked href. Raises RequestError for one that may not be read."""
 
 
 def items_of_file(
     href: str,
     *,
     objects: Objects,
-    read_document: ReadDocument,
+    check_linked: CheckLinked,
     skipped: SkippedItems,
     check: Check = no_deadline,
 ) -> Iterator[dict[str, Any]]:
     """Yield the items of a file, whichever of the four kinds it is.
 
-    ``read_document`` reads what a static catalog links to, and refuses what may not be read. ``skipped`` gets
-    lines, features and documents that are no items. ``check`` is called again and again.
+    ``check_linked`` is asked before anything is read that a static catalog links to. ``skipped`` gets lines,
+    features and documents that are no items. ``check`` is called again and again.
 
     Raises:
         RequestError: It is none of the four, or cannot be read.
@@ -60,14 +60,25 @@ def items_of_file(
     if not isinstance(document, dict):
         said = "an array" if isinstance(document, list) else "neither JSON nor Parquet"
         raise RequestError(f"this is {said}; give a collection of STAC items, or one item a line", field=name)
-    yield from _items_of_document(document, href, name, read_document, check, skipped=skipped)
+
+    def read_linked(linked: str) -> dict[str, Any]:
+        linked_name, linked_file = open_list_file(
+            check_linked(linked), objects=objects, check=check, what="catalog"
+        )
+        with closing(linked_file):
+            found = _decode_json(linked_file.read(LARGEST_JSON_NBYTES + 1), linked_name)
+        if not isinstance(found, dict):
+            raise RequestError(f"{linked[:200]} is no JSON object", field="catalog")
+        return found
+
+    yield from _items_of_document(document, href, name, read_linked, check, skipped=skipped)
 
 
 def _items_of_document(
     document: Mapping[str, Any],
     href: str,
     name: str,
-    read_document: ReadDocument,
+    read_linked: Callable[[str], dict[str, Any]],
     check: Check,
     *,
     skipped: SkippedItems,
@@ -75,7 +86,7 @@ def _items_of_document(
     if isinstance(document.get("features"), list) or document.get("type") == "Feature":
         yield from with_whole_hrefs(_features(document, name, skipped), href)
     elif document.get("type") in ("Catalog", "Collection"):
-        yield from _follow_links(document, href, read_document, check, skipped)
+        yield from _follow_links(document, href, read_linked, check, skipped)
     else:
         raise RequestError(
             "it holds no STAC items; give a collection of items, one item a line, or a catalog", field=name
@@ -124,7 +135,7 @@ def _lines(file: IO[bytes], name: str, check: Check) -> Iterator[tuple[int, byte
 def _follow_links(
     document: Mapping[str, Any],
     href: str,
-    read_document: ReadDocument,
+    read_linked: Callable[[str], dict[str, Any]],
     check: Check,
     skipped: SkippedItems,
 ) -> Iterator[dict[str, Any]]:
@@ -146,7 +157,7 @@ def _follow_links(
                 f"the catalog links to more than {_MOST_DOCUMENTS:,} documents", field="catalog"
             )
         try:
-            found = _object_at(linked, read_document)
+            found = read_linked(linked)
         except RequestError as error:
             if rel != "item":
                 raise
@@ -157,13 +168,6 @@ def _follow_links(
             yield from with_whole_hrefs((moved,), linked)
         else:
             waiting.extend(_links(found, linked))
-
-
-def _object_at(href: str, read_document: ReadDocument) -> dict[str, Any]:
-    found = read_document(href)
-    if not isinstance(found, dict):
-        raise RequestError(f"{href[:200]} is no JSON object", field="catalog")
-    return found
 
 
 def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:

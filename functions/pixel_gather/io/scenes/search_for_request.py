@@ -1,10 +1,7 @@
 """Runs the search of a request: in a catalog, by a STAC API, by CMR, in a file, or over a program's items."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
@@ -32,10 +29,8 @@ from pixel_gather.io.store.object_store import (
     open_to_read,
     split_href,
 )
-from pixel_gather.io.store.open_list_file import Check, open_list_file
+from pixel_gather.io.store.open_list_file import Check
 from pixel_gather.io.store.store_settings import StoreSettings
-
-_LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 
 type Searched = StacSources | CatalogSources
 
@@ -97,7 +92,7 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
             found = items_of_file(
                 checked_href(asked.items or "", "items", policy=self.policy),
                 objects=self.objects,
-                read_document=self._read_document,
+                check_linked=lambda linked: checked_href(linked, "items", policy=self.policy),
                 check=self.check,
                 skipped=skipped,
             )
@@ -111,16 +106,6 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
         assert asked.cmr is not None  # noqa: S101 # it is one of the two
         search = CmrSearch(**asked.cmr.model_dump(), wanted=wanted, root=CMR)
         return cmr_items(search, client, skipped=skipped)
-
-    def _read_document(self, href: str) -> Any:
-        """Return a document that a static catalog links to."""
-        place = checked_href(href, "items", policy=self.policy)
-        name, file = open_list_file(place, objects=self.objects, check=self.check, what="catalog")
-        with closing(file):
-            try:
-                return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise RequestError(f"{name} is no JSON: {error}", field="items") from error
 
 
 def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
