@@ -43,6 +43,8 @@ type Store = Bucket | HTTPStore | LocalStore
 _POOL_IDLE_TIMEOUT: Final = "15s"
 """Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
 
+_NO_RETRY: Final[dict[str, Any]] = {"max_retries": 0}
+
 
 class Fetched(Struct, frozen=True, kw_only=True):
     """The bytes of one range, and the version and size of their object."""
@@ -79,16 +81,8 @@ def folder_and_key(href: str) -> tuple[str, str]:
 
 def open_store(root: str, settings: StoreSettings) -> Store:
     """Create the client that reads from a bucket, ``https://host`` or ``file://``."""
-    return _open_store(
-        root,
-        settings,
-        prefix=None,
-        timeouts={
-            "timeout": _milliseconds(settings.request_timeout_s),
-            "read_timeout": _milliseconds(settings.stall_timeout_s),
-        },
-        retry={"max_retries": 0},
-    )
+    client_options = _client_options(root, settings, total_s=settings.request_timeout_s)
+    return _open_store(root, settings, None, client_options, _NO_RETRY)
 
 
 def open_place(href: str, settings: StoreSettings) -> Store:
@@ -113,14 +107,10 @@ def open_place(href: str, settings: StoreSettings) -> Store:
                 said = "it is a file, not a folder"
             raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
         return store
-    retry = {
-        "max_retries": settings.max_retries,
-        "retry_timeout": timedelta(seconds=settings.write_timeout_s),
-    }
-    timeouts = {
-        "timeout": _milliseconds(settings.write_timeout_s)
-    }  # no stall time-out: a store is silent during an upload
-    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+    client_options = _client_options(root, settings, total_s=settings.write_timeout_s)
+    del client_options["read_timeout"]  # a store is silent during an upload
+    retry = _retry_config(settings, within_s=settings.write_timeout_s)
+    return _open_store(root, settings, path or None, client_options, retry)
 
 
 def open_to_read(href: str, settings: StoreSettings) -> Store:
@@ -131,52 +121,46 @@ def open_to_read(href: str, settings: StoreSettings) -> Store:
     root, path = split_href(href)
     if root == "file://":
         return LocalStore(f"/{path}")
-    retry = {
-        "max_retries": settings.max_retries,
-        "retry_timeout": timedelta(seconds=2 * settings.request_timeout_s),
-    }
-    timeouts = {
-        "timeout": _milliseconds(settings.write_timeout_s),
-        "read_timeout": _milliseconds(settings.stall_timeout_s),
-    }
-    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+    client_options = _client_options(root, settings, total_s=settings.write_timeout_s)
+    retry = _retry_config(settings, within_s=2 * settings.request_timeout_s)
+    return _open_store(root, settings, path or None, client_options, retry)
 
 
 def _open_store(
     root: str,
     settings: StoreSettings,
-    *,
     prefix: str | None,
-    timeouts: dict[str, str],
+    client_options: dict[str, Any],
     retry: dict[str, Any],
 ) -> Store:
     scheme = urlsplit(root).scheme
     if scheme == "file":
         return LocalStore(prefix)
-    client_options = _client_options(root, settings, timeouts)
     if scheme in ("http", "https"):
         return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
     options = {"prefix": prefix, "client_options": client_options, "retry_config": retry}
     return open_bucket(root, settings, options)
 
 
-def _client_options(root: str, settings: StoreSettings, timeouts: dict[str, str]) -> dict[str, Any]:
-    return timeouts | {
+def _client_options(root: str, settings: StoreSettings, *, total_s: float) -> dict[str, Any]:
+    return {
+        "timeout": _milliseconds(total_s),
+        "read_timeout": _milliseconds(settings.stall_timeout_s),
         "connect_timeout": _milliseconds(settings.connect_timeout_s),
         "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
         "allow_http": root.startswith("http://"),
     }
 
 
+def _retry_config(settings: StoreSettings, *, within_s: float) -> dict[str, Any]:
+    return {"max_retries": settings.max_retries, "retry_timeout": timedelta(seconds=within_s)}
+
+
 def _open_signed(root: str, settings: StoreSettings, signing: Signing) -> Client:
     """Create the client that reads what a service signs for."""
-    timeouts = {
-        "timeout": _milliseconds(settings.request_timeout_s),
-        "read_timeout": _milliseconds(settings.stall_timeout_s),
-    }
     options: dict[str, Any] = {
-        "client_options": _client_options(root, settings, timeouts),
-        "retry_config": {"max_retries": 0},
+        "client_options": _client_options(root, settings, total_s=settings.request_timeout_s),
+        "retry_config": _NO_RETRY,
     }
     endpoint = endpoint_of(settings) if root.startswith("s3://") else signing.blob_endpoint
     if (endpoint or "").startswith("http://"):

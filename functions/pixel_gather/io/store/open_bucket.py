@@ -64,7 +64,8 @@ def open_bucket(root: str, settings: StoreSettings, options: Mapping[str, Any]) 
     scheme, _, name = root.partition("://")
     for empty in [each for each in os.environ if each.startswith(_READ_BY_OBSTORE) and not os.environ[each]]:
         del os.environ[empty]  # as for the clouds' own tools; obstore takes it as it is
-    own = _OPTIONS[scheme](name, settings)
+    make, options_of = _CLOUDS[scheme]
+    own = options_of(name, settings)
     client_options = dict(options["client_options"]) | own.pop("client_options", {})
     endpoint = own.get("endpoint") or own.get("base_url") or "https://"
     if not endpoint.startswith(("https://", "http://")):
@@ -73,7 +74,7 @@ def open_bucket(root: str, settings: StoreSettings, options: Mapping[str, Any]) 
         client_options["allow_http"] = True
     given = dict(options) | {name: value for name, value in own.items() if value is not None}
     try:
-        return _STORES[scheme](**given | {"client_options": client_options})
+        return make(**given | {"client_options": client_options})
     except (BaseError, ValueError) as error:  # a file of credentials, or a key, that is none
         raise DeniedError(f"{root} cannot be opened: {str(error).partition(chr(10))[0]}") from error
 
@@ -139,15 +140,10 @@ def _first_set(names: tuple[str, ...]) -> str | None:
     return next(filter(None, map(os.environ.get, names)), None)
 
 
-_OPTIONS: Final[Mapping[str, Callable[[str, StoreSettings], dict[str, Any]]]] = {
-    "s3": _s3_options,
-    "gs": _google_options,
-    "az": _azure_options,
-    "abfs": _azure_options,
-}
-_STORES: Final[Mapping[str, Callable[..., Bucket]]] = {
-    "s3": S3Store,
-    "gs": GCSStore,
-    "az": AzureStore,
-    "abfs": AzureStore,
+type _Options = Callable[[str, StoreSettings], dict[str, Any]]
+_CLOUDS: Final[Mapping[str, tuple[Callable[..., Bucket], _Options]]] = {
+    "s3": (S3Store, _s3_options),
+    "gs": (GCSStore, _google_options),
+    "az": (AzureStore, _azure_options),
+    "abfs": (AzureStore, _azure_options),
 }
