@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final
 
 from obstore.exceptions import (
@@ -38,7 +39,10 @@ _MANY: Final = 100
 """More retries than any setting allows, so the setting decides."""
 
 type _Verdict = tuple[Status, str, int]
-_OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+type _ByText = tuple[tuple[tuple[str, ...], _Verdict], ...]
+"""For each verdict, the marks of an error's text; one of them is enough."""
+
+_OF_THE_STORE: Final[_ByText] = (
     # Wrong for every object of the bucket. The stores' own codes; for a redirect, obstore's words.
     (
         ("<Code>NoSuchBucket<", "<Code>ContainerNotFound<"),
@@ -78,7 +82,7 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ),
     (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
 )
-_OF_THE_OBJECT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+_OF_THE_OBJECT: Final[_ByText] = (
     (
         ("<Code>InvalidObjectState<",),
         (Status.DENIED, "it is archived, as in S3 Glacier, and cannot be read until it is restored", 0),
@@ -103,7 +107,7 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
     (ValueError, (Status.MISSING, "no object can have this path", 0)),
 )
-_OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+_OF_THE_WAY: Final[_ByText] = (
     (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
     (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
     (
@@ -112,7 +116,7 @@ _OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ),
     (("status code: 400 Bad Request: \n",), (Status.DENIED, f"the store refused it, and {NO_REASON}", 0)),
 )
-_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+_BY_TEXT: Final[_ByText] = (
     # obstore 0.12 raises GenericError for all of these; only its text differs.
     (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
     (("Not a directory",), (Status.MISSING, "no such object", 0)),
@@ -139,24 +143,22 @@ def classify_store_error(error: Exception) -> tuple[Status, str, int]:
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
     text = str(error)
-    for marks, verdict in (*_OF_THE_STORE, *_OF_THE_OBJECT):
-        if any(mark in text for mark in marks):
-            return verdict
-    for kinds, verdict in _BY_CLASS:
-        if isinstance(error, kinds):
-            return verdict
-    for marks, verdict in _BY_TEXT:
-        if any(mark in text for mark in marks):
-            return verdict
-    return Status.TIMED_OUT, _QUERY.sub("?…", text.partition("\n")[0])[:300], 2
+    by_class = (verdict for kind, verdict in _BY_CLASS if isinstance(error, kind))
+    known = _by_text(text, _OF_THE_STORE, _OF_THE_OBJECT) or next(by_class, None) or _by_text(text, _BY_TEXT)
+    return known or (Status.TIMED_OUT, _QUERY.sub("?…", text.partition("\n")[0])[:300], 2)
+
+
+def _by_text(text: str, *tables: _ByText) -> _Verdict | None:
+    """Return the first verdict of which a mark stands in the text of an error."""
+    each = chain.from_iterable(tables)
+    return next((verdict for marks, verdict in each if any(mark in text for mark in marks)), None)
 
 
 def said_of_place(error: Exception) -> str:
     """Say what an error means for a place that is written to. A disk's error keeps its own words."""
     text = str(error)
-    for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_OBJECT, *_OF_THE_WAY):
-        if any(mark in text for mark in marks):
-            return reason
+    if (verdict := _by_text(text, _OF_THE_STORE, _OF_THE_OBJECT, _OF_THE_WAY)) is not None:
+        return verdict[1]
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return classify_store_error(error)[1]
     return text.partition("\n")[0] or type(error).__name__
@@ -177,7 +179,7 @@ def errors_of_store(what: str) -> Iterator[None]:
 
 def is_of_the_store(error: Exception) -> bool:
     """Tell whether every other object would fail with the same error: no bucket, no credentials."""
-    return any(mark in str(error) for marks, _ in _OF_THE_STORE for mark in marks)
+    return _by_text(str(error), _OF_THE_STORE) is not None
 
 
 def says_missing(error: Exception, *, may_list: bool) -> bool:
