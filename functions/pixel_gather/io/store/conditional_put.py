@@ -14,6 +14,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import GCSStore, LocalStore
 
 from pixel_gather.core.errors import BusyError, StoreError
+from pixel_gather.io.store.file_lock import CAN_LOCK, is_locked
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import (
     classify_store_error,
@@ -21,11 +22,6 @@ from pixel_gather.io.store.store_error_status import (
     said_of_place,
     says_missing,
 )
-
-try:
-    import fcntl
-except ImportError:  # not made for Windows
-    fcntl = None  # type: ignore[assignment] # looked at before use
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode, PutResult
@@ -131,13 +127,13 @@ async def _alone_in(folder: Path) -> AsyncIterator[None]:
     A process that has ended holds nothing back. Some network file systems know no locks; there it changes
     nothing.
     """
-    if fcntl is None:
+    if not CAN_LOCK:
         yield
         return
     until = time.monotonic() + _LONGEST_WAIT_S
     opened = os.open(folder, os.O_RDONLY)
     try:
-        while not _is_locked(opened):
+        while not is_locked(opened):
             if time.monotonic() > until:
                 raise BusyError(
                     f"{folder}: another process writes here and does not go on, perhaps because it is "
@@ -147,17 +143,6 @@ async def _alone_in(folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         os.close(opened)
-
-
-def _is_locked(opened: int) -> bool:
-    """Lock a folder if nobody else has. Return whether there is nothing to wait for."""
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system knows no locks
-        return True
-    return True
 
 
 async def put_commit(store: Store, content: "Content", *, mode: "PutMode") -> "PutResult":

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from pixel_gather.core.errors import BusyError
 from pixel_gather.io.atomic_write import errors_of_writing
@@ -12,6 +13,8 @@ try:
     import fcntl
 except ImportError:  # not made for Windows
     fcntl = None  # type: ignore[assignment] # looked at before use
+
+CAN_LOCK: Final = fcntl is not None
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def file_lock(path: Path) -> Iterator[None]:
         BusyError: Another process holds it.
         StoreError: The lock file cannot be written.
     """
-    if fcntl is None:
+    if not CAN_LOCK:
         yield
         return
     lock = path.with_name(f".{path.name}.lock")
@@ -40,18 +43,24 @@ def _lock(lock: Path, path: Path) -> int:
     while True:
         with errors_of_writing(path):
             opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not is_locked(opened):
             os.close(opened)
-            raise BusyError(
-                f"{path}: another process writes this table: run again when it is done"
-            ) from error
-        except OSError:  # the file system knows no locks
-            return opened
-        try:
+            raise BusyError(f"{path}: another process writes this table: run again when it is done")
+        with suppress(FileNotFoundError):
             if os.path.samestat(lock.stat(), os.fstat(opened)):
                 return opened
-        except FileNotFoundError:
-            pass
         os.close(opened)  # the former holder has removed it meanwhile
+
+
+def is_locked(opened: int) -> bool:
+    """Lock an open file or folder if nobody else has. Return whether there is nothing to wait for.
+
+    On Windows this cannot be asked; see `CAN_LOCK`.
+    """
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system knows no locks
+        return True
+    return True
