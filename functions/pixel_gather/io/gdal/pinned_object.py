@@ -6,31 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import Final
 
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.object_store import Fetched, Ranges
 
 _MOST_KEPT: Final = 160
 """Most blocks that are kept between reads. The tile-parts of a Sentinel-2 band begin in 121."""
-
-
-class RangeReader(Protocol):
-    """The part of ``object_store.Objects`` that is used here."""
-
-    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
-        """Read bytes [start, stop) of one version of an object."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PinnedObject:
     """Serves any range of one version of an object."""
 
-    objects: RangeReader
+    objects: Ranges
     href: str
     etag: str | None
     nbytes: int
@@ -46,7 +39,7 @@ class PinnedObject:
     @classmethod
     async def open_(
         cls,
-        objects: RangeReader,
+        objects: Ranges,
         href: str,
         *,
         etag: str | None,

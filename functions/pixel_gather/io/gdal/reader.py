@@ -25,10 +25,10 @@ from pixel_gather.core.model.window import Transform, Window
 from pixel_gather.io.child_channel import PAIR, PLACE, Kind
 from pixel_gather.io.gdal.child_pool import Child, ChildDiedError, Children, ChildTimeoutError
 from pixel_gather.io.gdal.choose_driver import choose_driver
-from pixel_gather.io.gdal.pinned_object import PinnedObject, RangeReader
+from pixel_gather.io.gdal.pinned_object import PinnedObject
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.gdal.stored_ranges import Range, find_stored_ranges
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.object_store import Fetched, Ranges
 
 _tokens = itertools.count(1)
 
@@ -59,7 +59,7 @@ class _Places(Struct, frozen=True, kw_only=True):
 class GdalReader(AbstractAsyncContextManager["GdalReader"]):
     """Opens sources with GDAL. A ``SourceReader`` of one event loop, which has to be closed there."""
 
-    def __init__(self, objects: RangeReader, *, settings: GdalSettings) -> None:
+    def __init__(self, objects: Ranges, *, settings: GdalSettings) -> None:
         self._objects = objects
         self._settings = settings
         self._children = Children(settings)
