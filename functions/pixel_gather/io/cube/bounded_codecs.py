@@ -61,12 +61,18 @@ _KNOWN: Final = frozenset(
 )
 
 
+def _as_plain(codec: Any) -> tuple[Any, ...]:
+    """Send zarr-python's own codec to other processes, which may lack this package."""
+    plain: Any = type(codec).__base__
+    return plain.from_dict, (codec.to_dict(),)
+
+
 class BoundedZstd(ZstdCodec):
     """Zstd, after a look at the size in its frame."""
 
     def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
         content = chunk_bytes.to_bytes()
-        limit, nbytes = _nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES, zstd_nbytes(content)
+        limit, nbytes = _most_nbytes(chunk_spec), zstd_nbytes(content)
         if nbytes is None:  # a tile that a writer of GeoTIFFs compressed as a stream
             from imagecodecs import zstd_decode  # noqa: PLC0415 # seldom needed
 
@@ -75,9 +81,7 @@ class BoundedZstd(ZstdCodec):
             raise ValueError("a chunk unpacks to more than its array says")
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Send zarr-python's own codec to other processes, which may lack this package."""
-        return ZstdCodec.from_dict, (self.to_dict(),)
+    __reduce__ = _as_plain
 
 
 class BoundedBlosc(BloscCodec):
@@ -85,27 +89,21 @@ class BoundedBlosc(BloscCodec):
 
     def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
         (nbytes,) = struct.unpack_from("<I", chunk_bytes.to_bytes(), _BLOSC_NBYTES_AT)
-        if nbytes > (_nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES):
+        if nbytes > _most_nbytes(chunk_spec):
             raise ValueError("a chunk unpacks to more than its array says")
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """See above."""
-        return BloscCodec.from_dict, (self.to_dict(),)
+    __reduce__ = _as_plain
 
 
 class BoundedZlib(Zlib):
     """Deflate, up to the chunk's size."""
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        nbytes = _nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES
-        return chunk_spec.prototype.buffer.from_bytes(
-            zlib.decompressobj().decompress(chunk_data.to_bytes(), nbytes)
-        )
+        content = zlib.decompressobj().decompress(chunk_data.to_bytes(), _most_nbytes(chunk_spec))
+        return chunk_spec.prototype.buffer.from_bytes(content)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """See above."""
-        return Zlib.from_dict, (self.to_dict(),)
+    __reduce__ = _as_plain
 
 
 class VLenUTF8Codec(Texts):
@@ -117,9 +115,7 @@ class VLenUTF8Codec(Texts):
             raise ValueError("a chunk has more or fewer texts than its array says")
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """See above."""
-        return Texts.from_dict, (self.to_dict(),)
+    __reduce__ = _as_plain
 
 
 @contextmanager
@@ -226,10 +222,10 @@ def _check(name: str, metadata: Any) -> None:
         raise ValueError(f"the chunks of {name} are larger than those of any gather")
 
 
-def _nbytes_of(spec: ArraySpec) -> int | None:
-    """Return the size of a whole chunk; None for texts."""
-    itemsize = getattr(spec.dtype, "item_size", None)
-    return None if itemsize is None else min(math.prod(spec.shape) * itemsize, LARGEST_CHUNK_NBYTES)
+def _most_nbytes(spec: ArraySpec) -> int:
+    """Return the size of a whole chunk; of texts, that of the largest one."""
+    itemsize = getattr(spec.dtype, "item_size", None) or LARGEST_CHUNK_NBYTES
+    return min(math.prod(spec.shape) * itemsize, LARGEST_CHUNK_NBYTES) or LARGEST_CHUNK_NBYTES
 
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"

@@ -23,6 +23,7 @@ from pixel_gather.io.cube.shard_codec import (
     EMPTY,
     Encode,
     Part,
+    assemble_shard,
     chunk_encoder,
     encode_shard,
     index_bytes,
@@ -262,16 +263,10 @@ def _first_index(content: bytes, grid: tuple[int, ...]) -> _Index:
 
 def compact_shard(content: bytes, grid: tuple[int, ...]) -> list[Part]:
     """Return a shard's object without the chunks that its index does not name."""
-    index = read_index(content, grid)
-    parts: list[Part] = []
-    position = 0
-    for place in np.ndindex(*grid):
-        start, length = index[place].tolist()
-        if start != int(EMPTY):
-            parts.append(content[start : start + length])
-            index[place] = position, length
-            position += length
-    return [*parts, index_bytes(index)]
+    places = read_index(content, grid).reshape(-1, 2).tolist()
+    return assemble_shard(
+        [None if start == EMPTY else content[start : start + length] for start, length in places]
+    )
 
 
 def _decode_row(out: Pixels, index: _Index, former: bytes, *, plan: CubePlan) -> None:

@@ -218,7 +218,9 @@ class ShardEncoder:
         Args:
             is_unique: Whether random bytes make the object unlike any other.
         """
-        return _shard_of([self._encoded.get(place) for place in np.ndindex(*self._grid)], is_unique=is_unique)
+        return assemble_shard(
+            [self._encoded.get(place) for place in np.ndindex(*self._grid)], is_unique=is_unique
+        )
 
     def close(self) -> None:
         """Give the memory of the parts back, which nothing may read any more."""
@@ -320,7 +322,7 @@ class TileShard:
             tiles = self._tiles.of_row(row)
             chunks += [*tiles, *[None] * (self._n_tiles - len(tiles))]
         chunks += [None] * (self._n_rows * self._n_tiles - len(chunks))
-        return _shard_of(chunks, is_unique=is_unique)
+        return assemble_shard(chunks, is_unique=is_unique)
 
     def close(self) -> None:
         """Do nothing: tiles have memory of their own."""
@@ -379,7 +381,7 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
     )
 
 
-def _shard_of(chunks: Sequence[Part | None], *, is_unique: bool) -> list[Part]:
+def assemble_shard(chunks: Sequence[Part | None], *, is_unique: bool = False) -> list[Part]:
     """Return the parts of an object: the chunks that are stored, and their index."""
     unique = [os.urandom(_UNIQUE_NBYTES)] if is_unique else []
     sizes = np.array([0 if chunk is None else len(chunk) for chunk in chunks], dtype=_INDEX_DTYPE)
