@@ -4,7 +4,7 @@ Damaged bytes are CORRUPT. A valid file that cannot be read here is UNSUPPORTED.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 _PATH: Final = re.compile(r"'?/?vsiriopener_[0-9a-f]+/source'?[:,]? ?")
@@ -28,66 +28,49 @@ _COMPRESSIONS: Final = {
 }
 """Names of compressions, by libtiff's name, or by TIFF code where libtiff has no name."""
 
-type _Sentence = Callable[[re.Match[str]], str]
-
-
-def _say_codec(found: re.Match[str]) -> str:
-    name = found[1]
-    known = _COMPRESSIONS.get(name, f"code {name}" if name.isdigit() else name)
-    return f"its compression ({known}) is not read here{_CONVERT}"
-
-
-def _say_numbers(found: re.Match[str]) -> str:
-    return f"its numbers (of {found[1]} bits, sample format {found[2]}) are not read here{_CONVERT}"
-
-
-def _say_predictor(found: re.Match[str]) -> str:
-    return f"its predictor ({found[1]}) is not read here{_CONVERT}"
-
-
-def _say_tile(found: re.Match[str]) -> str:
-    return f"the tile in column {found[2]} and row {found[3]} of band {found[1]} is damaged"
-
-
-def _always(sentence: str) -> _Sentence:
-    return lambda _: sentence
-
-
-_RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
-    (r"missing codec(?: of code)? (\w+)", "UNSUPPORTED", _say_codec),
-    (r"BitsPerSample\(=(\d+)\) and SampleType\(=(\d+)\)", "UNSUPPORTED", _say_numbers),
-    (r"\"Predictor\" value (\d+) not supported", "UNSUPPORTED", _say_predictor),
+_CODEC: Final = re.compile(r"missing codec(?: of code)? (\w+)")
+_RULES: Final[tuple[tuple[str, str, str], ...]] = (
     (
-        r"Old-JPEG",
+        r"BitsPerSample\(=(\d+)\) and SampleType\(=(\d+)\)",
         "UNSUPPORTED",
-        _always(f"its compression (the JPEG of TIFF 6.0) is not read here{_CONVERT}"),
+        f"its numbers (of {{0}} bits, sample format {{1}}) are not read here{_CONVERT}",
     ),
+    (
+        r"\"Predictor\" value (\d+) not supported",
+        "UNSUPPORTED",
+        f"its predictor ({{0}}) is not read here{_CONVERT}",
+    ),
+    (r"Old-JPEG", "UNSUPPORTED", f"its compression (the JPEG of TIFF 6.0) is not read here{_CONVERT}"),
     (
         r"(?i)too many blocks|zero number of (tiles|strips)|too (many|large) (tiles|strips|blocks)",
         "UNSUPPORTED",
-        _always("it has no tiles, or more of them than can be read"),
+        "it has no tiles, or more of them than can be read",
     ),
     (
         r"Fax3SetupState|LogLuvSetup|(?i:inappropriate photometric|unsupported|not supported|cannot handle)",
         "UNSUPPORTED",
-        _always(_UNUSUAL),
+        _UNUSUAL,
     ),
     # The second one is said of JPEG 2000 whose header is sound.
-    (r"Cannot open TIFF file with|not recognized as being in a supported", "UNSUPPORTED", _always(_UNUSUAL)),
+    (r"Cannot open TIFF file with|not recognized as being in a supported", "UNSUPPORTED", _UNUSUAL),
     (
         r"Incorrect count for|TIFFFetchStripThing",
         "CORRUPT",
-        _always("its header contradicts itself: it does not say where each tile lies"),
+        "its header contradicts itself: it does not say where each tile lies",
     ),
-    (r"Cannot read offset/size", "CORRUPT", _always(UNPLACED)),
-    (r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)", "CORRUPT", _say_tile),
+    (r"Cannot read offset/size", "CORRUPT", UNPLACED),
+    (
+        r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)",
+        "CORRUPT",
+        "the tile in column {1} and row {2} of band {0} is damaged",
+    ),
     (
         r"Cannot read TIFF header|Not a TIFF|TIFFReadDirectory|TIFFFetch|opj_read_header|(?i:jp2 file)",
         "CORRUPT",
-        _always("its header is damaged or cut off"),
+        "its header is damaged or cut off",
     ),
 )
-"""The first pattern that is found in any of the texts decides."""
+"""The first pattern that is found in any of the texts decides. Its groups are the numbers in the sentence."""
 
 
 def classify_messages(texts: Sequence[str]) -> tuple[str, str]:
@@ -96,10 +79,13 @@ def classify_messages(texts: Sequence[str]) -> tuple[str, str]:
     The messages are GDAL's, from the outermost error to its cause.
     """
     told = "\n".join(texts)
+    if (codec := _CODEC.search(told)) is not None:
+        name = codec[1]
+        known = _COMPRESSIONS.get(name, f"code {name}" if name.isdigit() else name)
+        return "UNSUPPORTED", f"its compression ({known}) is not read here{_CONVERT}"
     for pattern, status, sentence in _RULES:
-        found = re.search(pattern, told)
-        if found is not None:
-            return status, sentence(found)
+        if (found := re.search(pattern, told)) is not None:
+            return status, sentence.format(*found.groups())
     return "CORRUPT", _shortest(texts)
 
 
