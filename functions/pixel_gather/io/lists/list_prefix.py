@@ -54,12 +54,8 @@ class ListedObject(Struct, frozen=True, kw_only=True):
     last_modified: datetime
 
 
-class _Found(Struct, frozen=True):
-    path: str
-    """Relative to the listed folder."""
-
-    nbytes: int
-    last_modified: datetime
+type _Found = tuple[str, int, datetime]
+"""A path below the listed folder, the size in bytes, and when it was last modified."""
 
 
 def list_prefix(
@@ -99,15 +95,15 @@ def list_prefix(
     is_local = root == "file://"
     path = "/" + path if is_local else path
     found = _walk(path) if is_local else _list_store(open_(root, settings), path, start, settings, check)
-    for item in found:
+    for at, nbytes, last_modified in found:
         check()
-        relative = f"{below}/{item.path}" if start != folder else item.path
-        is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
+        relative = f"{below}/{at}" if start != folder else at
+        is_folder_marker = nbytes == 0 and "." not in relative.rpartition("/")[2]
         if is_folder_marker or (below_matches and search(below_matches, relative, "glob") is None):
             continue
-        href = _file_href(f"{path}/{item.path}") if is_local else f"{folder}/{relative}"
+        href = _file_href(f"{path}/{at}") if is_local else f"{folder}/{relative}"
         if whole_matches is None or search(whole_matches, href, "regex") is not None:
-            yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
+            yield ListedObject(href=href, nbytes=nbytes, last_modified=last_modified)
 
 
 def _check_folder(prefix: str, policy: HrefPolicy) -> str:
@@ -184,7 +180,7 @@ def _list_store(
                     if listed_until is not None and meta["path"] <= listed_until:
                         continue  # Azurite lists from the start
                     last, attempt = meta["path"], 0
-                    yield _Found(last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"])
+                    yield last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"]
         except (BaseError, OSError, ValueError) as error:
             check()
             attempt += 1
@@ -230,8 +226,7 @@ def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> 
         except OSError:  # a broken link, or a file removed meanwhile
             continue
         if stat.S_ISREG(entry.st_mode):
-            changed = datetime.fromtimestamp(entry.st_mtime, tz=UTC)
-            yield _Found(prefix + name, entry.st_size, changed)
+            yield prefix + name, entry.st_size, datetime.fromtimestamp(entry.st_mtime, tz=UTC)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
