@@ -217,7 +217,7 @@ def parse_layout(ifd: Ifd) -> TileLayout:
     if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE and 1 <= n_bands <= MAX_BANDS):
         raise UnsupportedError("no or too many pixels or bands")
     stored, dtype = _dtypes(ifd, n_bands)
-    compression, predictor = _coding(ifd, stored=stored, dtype=dtype)
+    compression, predictor = _coding(ifd)
     planar = ifd.integer(Tag.PLANAR_CONFIGURATION, 1)
     if planar not in (1, 2):
         raise UnsupportedError("unknown planar configuration")
@@ -237,17 +237,25 @@ def parse_layout(ifd: Ifd) -> TileLayout:
         has_alpha=_has_alpha(ifd, n_bands, compression),
         jpeg=_jpeg(ifd, planar) if compression is Compression.JPEG else None,
     )
-    check_jpeg(layout)
+    check_coding(layout)
     _check_tile_arrays(ifd, layout)
     return layout
 
 
-def check_jpeg(layout: TileLayout) -> None:
-    """Refuse JPEG of other numbers than bytes, of many bands, or of YCbCr that is not three bands together.
+def check_coding(layout: TileLayout) -> None:
+    """Refuse compressions and predictors that this path cannot decode together with the numbers.
 
     Raises:
-        UnsupportedError: It is such JPEG.
+        UnsupportedError: A predictor on what has none. JPEG XL in another byte order, or of signed integers.
+            JPEG of other numbers than bytes, of many bands, or of YCbCr that is not three bands together.
     """
+    if layout.predictor is not Predictor.NONE:
+        if layout.compression not in WITH_PREDICTOR or layout.dtype.kind == "c":
+            raise UnsupportedError("predictor on this compression or dtype")
+        if layout.predictor is Predictor.FLOAT and layout.stored.kind != "f":
+            raise UnsupportedError("floating point predictor on integers")
+    if layout.compression in JPEG_XL and not (layout.stored.isnative and layout.dtype.kind in "uf"):
+        raise UnsupportedError("JPEG XL in another byte order, or of signed integers")
     if (layout.jpeg is None) is (layout.compression is Compression.JPEG):
         raise UnsupportedError("JPEG without its coding, or the other way round")
     if layout.jpeg is None:
@@ -288,8 +296,8 @@ def _dtypes(ifd: Ifd, n_bands: int) -> tuple[np.dtype[Any], np.dtype[Any]]:
     return np.dtype(ifd.format.byte_order + name), np.dtype(name)
 
 
-def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[Compression, Predictor]:
-    """Return compression and predictor, if this path can decode them together with the dtype."""
+def _coding(ifd: Ifd) -> tuple[Compression, Predictor]:
+    """Return compression and predictor, if this path knows them."""
     try:
         compression = Compression(ifd.integer(Tag.COMPRESSION, 1))
         predictor = Predictor(ifd.integer(Tag.PREDICTOR, 1))
@@ -297,14 +305,6 @@ def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[C
         raise UnsupportedError("compression or predictor") from error
     if ifd.integer(Tag.FILL_ORDER, 1) != 1:
         raise UnsupportedError("fill order")
-    if compression in JPEG_XL and not (stored.isnative and dtype.kind in "uf"):
-        raise UnsupportedError("JPEG XL in another byte order, or of signed integers")
-    if predictor is Predictor.NONE:
-        return compression, predictor
-    if compression not in WITH_PREDICTOR or dtype.kind == "c":
-        raise UnsupportedError("predictor on this compression or dtype")
-    if predictor is Predictor.FLOAT and stored.kind != "f":
-        raise UnsupportedError("floating point predictor on integers")
     return compression, predictor
 
 

@@ -22,11 +22,10 @@ from pixel_gather.io.geotiff.layout import (
     MAX_BANDS,
     MAX_SIDE,
     PAIRS_OF_DTYPES,
-    WITH_PREDICTOR,
     Compression,
     Predictor,
     TileLayout,
-    check_jpeg,
+    check_coding,
 )
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, OffsetRun, PackedRun, packed_run, unpacked_run
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
@@ -343,10 +342,6 @@ def _add(
 def _layout(decoded: PackedHeader) -> TileLayout:
     compression, predictor = Compression(decoded.compression), Predictor(decoded.predictor)
     stored, dtype = PAIRS_OF_DTYPES[decoded.dtypes]
-    if predictor is not Predictor.NONE and (compression not in WITH_PREDICTOR or dtype.kind == "c"):
-        raise ValueError("predictor on this compression or dtype")
-    if predictor is Predictor.FLOAT and stored.kind != "f":
-        raise ValueError("floating point predictor on integers")
     if decoded.n_planes not in (1, decoded.n_bands):
         raise ValueError("some planes, but not one for each band")
     if not decoded.is_tiled and (decoded.tile_width != decoded.width or decoded.tile_height > decoded.height):
@@ -371,7 +366,7 @@ def _layout(decoded: PackedHeader) -> TileLayout:
         has_alpha=decoded.has_alpha,
         jpeg=decoded.jpeg and JpegCoding(tables=decoded.jpeg[0], sampling=decoded.jpeg[1]),
     )
-    check_jpeg(layout)
+    check_coding(layout)
     return layout
 
 
