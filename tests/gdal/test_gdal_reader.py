@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,8 +38,20 @@ SETTINGS: Final = GdalSettings(max_children=1, timeout_s=10.0)
 WINDOW: Final = Window(col_off=30, row_off=40, width=100, height=90)
 
 
-def _run[T](work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
+def _run[T](
+    work: Callable[[GdalReader], Awaitable[T]],
+    objects: MemoryObjects | None = None,
+    *,
+    settings: GdalSettings = SETTINGS,
+) -> T:
+    """Do work with a reader of some objects, or of IMAGE as file:///a. The reader is closed then."""
+
+    async def run() -> T:
+        store = objects or MemoryObjects({"file:///a": tiff(IMAGE)})
+        async with GdalReader(store, settings=settings) as reader:
+            return await work(reader)
+
+    return asyncio.run(run())
 
 
 def _pids(reader: GdalReader) -> list[int]:
@@ -60,6 +72,13 @@ async def _read(
     return out
 
 
+def _header(content: bytes, overview: int | None) -> Header:
+    async def work(reader: GdalReader) -> Header:
+        return (await reader.open_("file:///a", overview=overview, cost=Cost())).header
+
+    return _run(work, MemoryObjects({"file:///a": content}))
+
+
 async def _status(work: Coroutine[Any, Any, Any]) -> Status:
     return (await _error(work)).status
 
@@ -73,12 +92,8 @@ async def _error(work: Coroutine[Any, Any, Any]) -> SourceError:
 @pytest.mark.long
 def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
     """Bands may be requested in any order, and more than once."""
-
-    async def work() -> np.ndarray[Any, Any]:
-        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
-            return await _read(reader, "file:///a", WINDOW, bands=(2, 1, 2))
-
-    np.testing.assert_array_equal(_run(work()), IMAGE[[1, 0, 1], 40:130, 30:130])
+    out = _run(lambda reader: _read(reader, "file:///a", WINDOW, bands=(2, 1, 2)))
+    np.testing.assert_array_equal(out, IMAGE[[1, 0, 1], 40:130, 30:130])
 
 
 @pytest.mark.long
@@ -87,14 +102,12 @@ def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int)
     """A window that is sent in several runs of rows is complete. Pixels outside the raster are unchanged."""
     window = Window(col_off=-5, row_off=-7, width=300, height=400)
 
-    async def work() -> np.ndarray[Any, Any]:
-        settings = GdalSettings(max_children=1, chunk_nbytes=chunk_nbytes)
-        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=settings) as reader:
-            return await _read(reader, "file:///a", window)
+    settings = GdalSettings(max_children=1, chunk_nbytes=chunk_nbytes)
 
     expected = np.full((2, 400, 300), 9, np.uint16)
     expected[:, 7:307, 5:265] = IMAGE
-    np.testing.assert_array_equal(_run(work()), expected)
+    out = _run(lambda reader: _read(reader, "file:///a", window), settings=settings)
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.long
@@ -103,11 +116,7 @@ def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     cost = Cost()
 
-    async def work() -> None:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW, cost=cost)
-
-    _run(work())
+    _run(lambda reader: _read(reader, "file:///a", WINDOW, cost=cost), objects)
     assert cost.requests == len(objects.ranges) == 2
     assert 0 < cost.header_nbytes < cost.nbytes <= len(objects.contents["file:///a"])
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
@@ -118,19 +127,18 @@ def test_reader_keeps_one_child_for_many_files() -> None:
     """A start takes 0.2 s or more, so a child serves one file after another."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
 
-    async def work() -> tuple[set[int], list[np.ndarray[Any, Any]]]:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            sources = [await reader.open_(href, overview=None, cost=Cost()) for href in objects.contents]
-            pids = set(_pids(reader))
-            outs = []
-            for source in reversed(sources):
-                outs.append(np.zeros((1, 10, 10), np.uint16))
-                window = Window(col_off=0, row_off=0, width=10, height=10)
-                await source.read_into([(outs[-1], window)], [2], masked=False)
-                pids |= set(_pids(reader))
-            return pids, outs
+    async def work(reader: GdalReader) -> tuple[set[int], list[np.ndarray[Any, Any]]]:
+        sources = [await reader.open_(href, overview=None, cost=Cost()) for href in objects.contents]
+        pids = set(_pids(reader))
+        outs = []
+        for source in reversed(sources):
+            outs.append(np.zeros((1, 10, 10), np.uint16))
+            window = Window(col_off=0, row_off=0, width=10, height=10)
+            await source.read_into([(outs[-1], window)], [2], masked=False)
+            pids |= set(_pids(reader))
+        return pids, outs
 
-    pids, outs = _run(work())
+    pids, outs = _run(work, objects)
     assert len(pids) == 1
     for seed, out in zip(reversed(range(4)), outs, strict=True):
         np.testing.assert_array_equal(out[0], image(seed=seed)[1, :10, :10])
@@ -141,12 +149,11 @@ def test_reader_reads_concurrently_within_its_children() -> None:
     """Sixteen concurrent reads over two children give correct pixels."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
 
-    async def work() -> tuple[int, list[np.ndarray[Any, Any]]]:
-        async with GdalReader(objects, settings=GdalSettings(max_children=2)) as reader:
-            outs = await asyncio.gather(*(_read(reader, href, WINDOW) for href in objects.contents))
-            return len(_pids(reader)), outs
+    async def work(reader: GdalReader) -> tuple[int, list[np.ndarray[Any, Any]]]:
+        outs = await asyncio.gather(*(_read(reader, href, WINDOW) for href in objects.contents))
+        return len(_pids(reader)), outs
 
-    n_children, outs = _run(work())
+    n_children, outs = _run(work, objects, settings=GdalSettings(max_children=2))
     assert n_children == 2
     for seed, out in enumerate(outs):
         np.testing.assert_array_equal(out, image(seed=seed)[:, 40:130, 30:130])
@@ -157,16 +164,15 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
 
-    async def work() -> tuple[Status, np.ndarray[Any, Any], int]:
-        async with GdalReader(objects, settings=GdalSettings(max_children=1, timeout_s=1.5)) as reader:
-            source = await reader.open_("file:///a", overview=None, cost=Cost())
-            (pid,) = _pids(reader)
-            os.kill(pid, signal.SIGSTOP)
-            out = np.zeros((2, 90, 100), np.uint16)
-            status = await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
-            return status, await _read(reader, "file:///b", WINDOW), pid
+    async def work(reader: GdalReader) -> tuple[Status, np.ndarray[Any, Any], int]:
+        source = await reader.open_("file:///a", overview=None, cost=Cost())
+        (pid,) = _pids(reader)
+        os.kill(pid, signal.SIGSTOP)
+        out = np.zeros((2, 90, 100), np.uint16)
+        status = await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
+        return status, await _read(reader, "file:///b", WINDOW), pid
 
-    status, pixels, pid = _run(work())
+    status, pixels, pid = _run(work, objects, settings=GdalSettings(max_children=1, timeout_s=1.5))
     assert status is Status.TIMED_OUT
     np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
     assert not Path(f"/proc/{pid}").exists()
@@ -175,17 +181,15 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
 @pytest.mark.long
 def test_reader_outlives_the_death_of_a_child() -> None:
     """A child that was killed between two files is replaced."""
-    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
 
-    async def work() -> np.ndarray[Any, Any]:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW)
-            (child,) = reader._children._idle
-            child.process.kill()
-            await child.process.wait()
-            return await _read(reader, "file:///a", WINDOW)
+    async def work(reader: GdalReader) -> np.ndarray[Any, Any]:
+        await _read(reader, "file:///a", WINDOW)
+        (child,) = reader._children._idle
+        child.process.kill()
+        await child.process.wait()
+        return await _read(reader, "file:///a", WINDOW)
 
-    np.testing.assert_array_equal(_run(work()), IMAGE[:, 40:130, 30:130])
+    np.testing.assert_array_equal(_run(work), IMAGE[:, 40:130, 30:130])
 
 
 def test_reader_refuses_a_block_that_does_not_fit_the_childs_memory() -> None:
@@ -193,12 +197,12 @@ def test_reader_refuses_a_block_that_does_not_fit_the_childs_memory() -> None:
     sparse = {"tiled": True, "blockxsize": 20000, "blockysize": 20000, "SPARSE_OK": True}
     bomb = tiff(None, count=1, height=20000, width=20000, dtype="uint8", **sparse)
 
-    async def work() -> Status:
-        settings = GdalSettings(max_children=1, child_memory_mib=128)
-        async with GdalReader(MemoryObjects({"file:///a": bomb}), settings=settings) as reader:
-            return await _status(_read(reader, "file:///a", WINDOW, bands=(1,)))
-
-    assert _run(work()) is Status.UNSUPPORTED
+    settings = GdalSettings(max_children=1, child_memory_mib=128)
+    objects = MemoryObjects({"file:///a": bomb})
+    status = _run(
+        lambda reader: _status(_read(reader, "file:///a", WINDOW, bands=(1,))), objects, settings=settings
+    )
+    assert status is Status.UNSUPPORTED
 
 
 @pytest.mark.long
@@ -206,14 +210,13 @@ def test_reader_passes_on_the_stores_failure() -> None:
     """The error of the object store is reported, not GDAL's error about missing bytes."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)}, fails_after=1)
 
-    async def work() -> tuple[Status, Status, np.ndarray[Any, Any]]:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            denied = await _status(_read(reader, "file:///a", WINDOW))
-            missing = await _status(_read(reader, "file:///b", WINDOW))
-            objects.fails_after = None
-            return denied, missing, await _read(reader, "file:///a", WINDOW)
+    async def work(reader: GdalReader) -> tuple[Status, Status, np.ndarray[Any, Any]]:
+        denied = await _status(_read(reader, "file:///a", WINDOW))
+        missing = await _status(_read(reader, "file:///b", WINDOW))
+        objects.fails_after = None
+        return denied, missing, await _read(reader, "file:///a", WINDOW)
 
-    denied, missing, pixels = _run(work())
+    denied, missing, pixels = _run(work, objects)
     assert (denied, missing) == (Status.DENIED, Status.MISSING)
     np.testing.assert_array_equal(pixels, IMAGE[:, 40:130, 30:130])
 
@@ -223,14 +226,13 @@ def test_reader_never_mixes_two_versions() -> None:
     """An object replaced between header and pixels is changed."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
 
-    async def work() -> Status:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            source = await reader.open_("file:///a", overview=None, cost=Cost())
-            objects.etags["file:///a"] = '"2"'
-            out = np.zeros((2, 90, 100), np.uint16)
-            return await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
+    async def work(reader: GdalReader) -> Status:
+        source = await reader.open_("file:///a", overview=None, cost=Cost())
+        objects.etags["file:///a"] = '"2"'
+        out = np.zeros((2, 90, 100), np.uint16)
+        return await _status(source.read_into([(out, WINDOW)], [1, 2], masked=False))
 
-    assert _run(work()) is Status.CHANGED
+    assert _run(work, objects) is Status.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -246,12 +248,9 @@ def test_reader_never_mixes_two_versions() -> None:
 )
 def test_open_refuses_what_is_no_raster_by_its_content(content: bytes, status: Status) -> None:
     """Only content that begins as TIFF or JPEG 2000 ever reaches GDAL."""
-
-    async def work() -> Status:
-        async with GdalReader(MemoryObjects({"file:///a.tif": content}), settings=SETTINGS) as reader:
-            return await _status(reader.open_("file:///a.tif", overview=None, cost=Cost()))
-
-    assert _run(work()) is status
+    objects = MemoryObjects({"file:///a.tif": content})
+    refused = _run(lambda reader: _status(reader.open_("file:///a.tif", overview=None, cost=Cost())), objects)
+    assert refused is status
 
 
 def _strips(offsets: list[int]) -> bytes:
@@ -282,17 +281,16 @@ def test_reader_refuses_blocks_that_the_header_does_not_place() -> None:
         for height in (1, 2)
     ]
 
-    async def work() -> tuple[np.ndarray[Any, Any], list[str]]:
-        async with GdalReader(MemoryObjects(files), settings=SETTINGS) as reader:
-            read = await _read(reader, "file:///whole", refused[1][1], bands=(1,))
-            reasons = []
-            for href, window in refused:
-                with pytest.raises(SourceError) as caught:
-                    await _read(reader, href, window, bands=(1,))
-                reasons.append(f"{caught.value.status.name}: {caught.value.reason}")
-            return read, reasons
+    async def work(reader: GdalReader) -> tuple[np.ndarray[Any, Any], list[str]]:
+        read = await _read(reader, "file:///whole", refused[1][1], bands=(1,))
+        reasons = []
+        for href, window in refused:
+            with pytest.raises(SourceError) as caught:
+                await _read(reader, href, window, bands=(1,))
+            reasons.append(f"{caught.value.status.name}: {caught.value.reason}")
+        return read, reasons
 
-    read, reasons = _run(work())
+    read, reasons = _run(work, MemoryObjects(files))
 
     np.testing.assert_array_equal(read, [[range(64), [0] * 64]])
     cut_off = "CORRUPT: its header is damaged or cut off: it does not say where each tile lies"
@@ -303,14 +301,13 @@ def test_reader_refuses_blocks_that_the_header_does_not_place() -> None:
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     """The error says which bands and overviews the source has."""
 
-    async def work() -> tuple[Status, SourceError]:
-        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
-            return (
-                await _status(_read(reader, "file:///a", WINDOW, bands=(1, 3))),
-                await _error(reader.open_("file:///a", overview=0, cost=Cost())),
-            )
+    async def work(reader: GdalReader) -> tuple[Status, SourceError]:
+        return (
+            await _status(_read(reader, "file:///a", WINDOW, bands=(1, 3))),
+            await _error(reader.open_("file:///a", overview=0, cost=Cost())),
+        )
 
-    status, error = _run(work())
+    status, error = _run(work)
     assert status is Status.UNLIKE
     assert isinstance(error, NoOverviewError)
     assert error.status is Status.UNSUPPORTED
@@ -324,12 +321,7 @@ def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> Non
     with rasterio.open(path, "r+") as target:
         target.scales, target.offsets = (0.1, 0.2), (5.0, 6.0)
         target.build_overviews([2])
-
-    async def work() -> Header:
-        async with GdalReader(MemoryObjects({"file:///a": path.read_bytes()}), settings=SETTINGS) as reader:
-            return (await reader.open_("file:///a", overview=0, cost=Cost())).header
-
-    header = _run(work())
+    header = _header(path.read_bytes(), overview=0)
     assert (header.width, header.scales, header.offsets) == (130, (0.1, 0.2), (5.0, 6.0))
 
 
@@ -357,13 +349,7 @@ def _header_of(path: Path, content: bytes, overview: int | None, *, unit: str = 
             target.write_colormap(1, {20: (255, 187, 34, 255)})
         target.units = [unit] * target.count
         target.build_overviews([2])
-    objects = MemoryObjects({"file:///a": path.read_bytes()})
-
-    async def work() -> Header:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            return (await reader.open_("file:///a", overview=overview, cost=Cost())).header
-
-    return _run(work())
+    return _header(path.read_bytes(), overview)
 
 
 @pytest.mark.long
@@ -376,12 +362,7 @@ def test_header_has_only_a_nodata_that_the_dtype_can_hold(
     tags = [(42113, "s", 0, text, True)]
     tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
 
-    async def work() -> Header:
-        content = (tmp_path / "a.tif").read_bytes()
-        async with GdalReader(MemoryObjects({"file:///a": content}), settings=SETTINGS) as reader:
-            return (await reader.open_("file:///a", overview=None, cost=Cost())).header
-
-    assert _run(work()).nodata == expected
+    assert _header((tmp_path / "a.tif").read_bytes(), overview=None).nodata == expected
 
 
 @pytest.mark.long
@@ -390,15 +371,14 @@ def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
     monkeypatch.setenv("GDAL_HTTP_PROXY", "http://127.0.0.1:9")
 
-    async def work() -> tuple[bytes, str, int]:
-        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW)
-            (pid,) = _pids(reader)
-            child = Path(f"/proc/{pid}")
-            n_open = len(list((child / "fd").iterdir()))
-            return (child / "environ").read_bytes(), (child / "limits").read_text(), n_open
+    async def work(reader: GdalReader) -> tuple[bytes, str, int]:
+        await _read(reader, "file:///a", WINDOW)
+        (pid,) = _pids(reader)
+        child = Path(f"/proc/{pid}")
+        n_open = len(list((child / "fd").iterdir()))
+        return (child / "environ").read_bytes(), (child / "limits").read_text(), n_open
 
-    environment, limits, n_open = _run(work())
+    environment, limits, n_open = _run(work)
     files = next(line for line in limits.splitlines() if line.startswith("Max open files"))
     assert b"not-for-gdal" not in environment
     assert b"GDAL_HTTP_PROXY" not in environment
@@ -409,12 +389,11 @@ def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.Monke
 def test_aclose_leaves_nothing_behind() -> None:
     """Its processes are gone when the reader is closed."""
 
-    async def work() -> list[int]:
-        async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW)
-            return _pids(reader)
+    async def work(reader: GdalReader) -> list[int]:
+        await _read(reader, "file:///a", WINDOW)
+        return _pids(reader)
 
-    (pid,) = _run(work())
+    (pid,) = _run(work)
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -459,40 +438,27 @@ def test_a_child_that_does_not_start_is_worth_another_try(
     monkeypatch: pytest.MonkeyPatch, program: str, said: str
 ) -> None:
     """It is not the fault of the file. The error is a BusyError, which says to run again."""
-    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     monkeypatch.setattr(sys, "executable", program)
 
-    async def work() -> None:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            await _read(reader, "file:///a", WINDOW)
-
     with pytest.raises(BusyError, match=said):
-        _run(work())
+        _run(lambda reader: _read(reader, "file:///a", WINDOW))
 
 
 def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
     """On a busy machine the start times out, and the process is ended."""
-    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
-
-    async def work() -> None:
-        async with GdalReader(objects, settings=GdalSettings(start_timeout_s=0.001)) as reader:
-            await _read(reader, "file:///a", WINDOW)
-
     with pytest.raises(BusyError, match=r"not ready within 0\.001 s"):
-        _run(work())
+        _run(
+            lambda reader: _read(reader, "file:///a", WINDOW),
+            settings=GdalSettings(start_timeout_s=0.001),
+        )
 
 
 @pytest.mark.long
 def test_opening_counts_once() -> None:
     """The time to fetch and parse the header counts as opening, not as reading."""
-    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     cost = Cost()
 
-    async def work() -> None:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            await reader.open_("file:///a", overview=None, cost=cost)
-
-    _run(work())
+    _run(lambda reader: reader.open_("file:///a", overview=None, cost=cost))
 
     assert cost.open_s > 0
     assert (cost.read_s, cost.decode_s) == (0, 0)
@@ -509,15 +475,14 @@ def test_what_a_mask_has_hidden_stays_known_while_other_reads_go_on(tmp_path: Pa
         target.write_mask(np.zeros((64, 64), "uint8"))
     window = Window(col_off=0, row_off=0, width=64, height=64)
     hidden, other = np.zeros((2, 1, 64, 64), "uint8")
+    objects = MemoryObjects({"s3://b/a.tif": (tmp_path / "a.tif").read_bytes()})
 
-    async def run() -> bool:
-        objects = MemoryObjects({"s3://b/a.tif": (tmp_path / "a.tif").read_bytes()})
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            source = await reader.open_("s3://b/a.tif", overview=None, cost=Cost())
-            await source.read_into([(hidden, window)], [1], masked=True)
-            await source.read_into([(other, window)], [1], masked=False)
-            return source.hides_pixels
+    async def run(reader: GdalReader) -> bool:
+        source = await reader.open_("s3://b/a.tif", overview=None, cost=Cost())
+        await source.read_into([(hidden, window)], [1], masked=True)
+        await source.read_into([(other, window)], [1], masked=False)
+        return source.hides_pixels
 
-    assert _run(run())
+    assert _run(run, objects)
     assert (hidden == 0).all()
     assert (other == 5).all()
