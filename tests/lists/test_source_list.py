@@ -28,8 +28,8 @@ from pixel_gather.core.model.source import Source
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather.io.lists import parse_list
 from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
-from pixel_gather.io.lists.list_prefix import list_prefix
-from pixel_gather.io.lists.source_list import open_source_list, sources_below, sources_of_hrefs
+from pixel_gather.io.lists.list_prefix import ListedObject, list_prefix
+from pixel_gather.io.lists.source_list import SourceList, open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.io.store.object_store import Objects, Store
 from pixel_gather.io.store.ranged_gets import RangedGets
 from pixel_gather.io.store.store_settings import StoreSettings
@@ -43,10 +43,15 @@ def us(*when: int) -> int:
     return round(datetime(*when, tzinfo=UTC).timestamp() * 1e6)  # type: ignore[arg-type,misc] # year, month, ...
 
 
+def opened_list(place: str, *, objects: Any = None, **options: Any) -> SourceList:
+    """Open a list without restrictions, unless options say otherwise."""
+    policies = {"list_policy": IN_PROCESS, "policy": IN_PROCESS}
+    return open_source_list(place, objects=objects or Objects(SETTINGS), **{**policies, **options})
+
+
 def read_list(path: Path) -> list[Source]:
     """Read a local list file without restrictions."""
-    opened = open_source_list(str(path), list_policy=IN_PROCESS, policy=IN_PROCESS, objects=Objects(SETTINGS))
-    return list(opened.sources)
+    return list(opened_list(str(path)).sources)
 
 
 def read_text(tmp_path: Path, name: str, content: str | bytes) -> list[Source]:
@@ -336,13 +341,7 @@ class _Pipe(io.BytesIO):
 @pytest.mark.parametrize("content", [CSV, f"href\n{A}\n", f"{A}\n", f'{{"href":"{A}"}}'])
 def test_open_source_list_reads_standard_input(content: str) -> None:
     """The format is detected from the content. Relative hrefs start from the working folder."""
-    opened = open_source_list(
-        "-",
-        list_policy=IN_PROCESS,
-        policy=IN_PROCESS,
-        objects=Objects(SETTINGS),
-        stdin=_Pipe(content.encode()),
-    )
+    opened = opened_list("-", stdin=_Pipe(content.encode()))
 
     assert opened.name == "stdin"
     assert next(opened.sources).href == A
@@ -350,10 +349,7 @@ def test_open_source_list_reads_standard_input(content: str) -> None:
 
 def test_open_source_list_refuses_parquet_from_a_pipe() -> None:
     """Parquet cannot come from a pipe, because it is read from its end."""
-    pipe = _Pipe(_parquet({"href": HREFS}))
-    opened = open_source_list(
-        "-", list_policy=IN_PROCESS, policy=IN_PROCESS, objects=Objects(SETTINGS), stdin=pipe
-    )
+    opened = opened_list("-", stdin=_Pipe(_parquet({"href": HREFS})))
 
     with pytest.raises(RequestError, match="name the file instead"):
         next(opened.sources)
@@ -380,21 +376,22 @@ def _remote(store: MemoryStore) -> Objects:
     return objects
 
 
+def _with_list(name: str, hrefs: list[str]) -> Objects:
+    """Return a bucket with a list of hrefs, written as its name says."""
+    text = "\n".join(["href", *hrefs]).encode()
+    table = {"href": Array(hrefs, DataType.utf8())}
+    store = MemoryStore()
+    store.put(f"x/{name}", {"l.csv": text, "l.csv.gz": gzip.compress(text)}.get(name) or _parquet(table))
+    return _remote(store)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
 def test_open_source_list_reads_from_a_bucket(name: str) -> None:
     """A remote list is read in ranges, and relative hrefs stay in its folder."""
     many = [f"{i:06}.tif" for i in range(200_000 if name == "l.csv" else 5000)]
-    text = "\n".join(["href", *many]).encode()
-    content = {"l.csv": text, "l.csv.gz": gzip.compress(text)}.get(name) or _parquet(
-        {"href": Array(many, DataType.utf8())}
-    )
-    store = MemoryStore()
-    store.put(f"x/{name}", content)
 
-    opened = open_source_list(
-        f"s3://lists/x/{name}", list_policy=IN_PROCESS, policy=IN_PROCESS, objects=_remote(store)
-    )
+    opened = opened_list(f"s3://lists/x/{name}", objects=_with_list(name, many))
 
     assert [source.href for source in opened.sources] == [f"s3://lists/x/{each}" for each in many]
     assert opened.is_typed == (name == "l.parquet")
@@ -404,12 +401,7 @@ def test_open_source_list_reads_from_a_bucket(name: str) -> None:
 def test_a_folder_instead_of_a_list_is_taken_by_prefix(place: str) -> None:
     """Whether it is told by its slash, or by the bucket that has no such object."""
     with pytest.raises(RequestError, match=r"folder[:,] pixel-gather ls makes a list of it; .* by --prefix"):
-        open_source_list(
-            place,
-            list_policy=IN_PROCESS.within("/data"),
-            policy=IN_PROCESS,
-            objects=_remote(MemoryStore()),
-        )
+        opened_list(place, list_policy=IN_PROCESS.within("/data"), objects=_remote(MemoryStore()))
 
 
 def test_a_catalog_instead_of_a_list_is_taken_by_its_option(tmp_path: Path) -> None:
@@ -452,15 +444,7 @@ def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
     path.write_text(content)
 
     with pytest.raises(TimeoutError, match="too late"):
-        list(
-            open_source_list(
-                str(path),
-                list_policy=IN_PROCESS,
-                policy=IN_PROCESS,
-                objects=Objects(SETTINGS),
-                check=Clock(900),
-            ).sources
-        )
+        list(opened_list(str(path), check=Clock(900)).sources)
 
 
 @pytest.mark.long
@@ -494,23 +478,10 @@ def test_open_source_list_takes_a_list_whose_kind_a_comment_hides(tmp_path: Path
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_open_source_list_ends_in_time_wherever_it_is(name: str, n: int) -> None:
     """The error says that the time is up, not that the list is broken."""
-    text = "\n".join(["href", *[f"{i}.tif" for i in range(100)]]).encode()
-    content = {"l.csv": text, "l.csv.gz": gzip.compress(text)}.get(name) or _parquet(
-        {"href": Array([f"{i}.tif" for i in range(100)], DataType.utf8())}
-    )
-    store = MemoryStore()
-    store.put(f"x/{name}", content)
+    objects = _with_list(name, [f"{i}.tif" for i in range(100)])
 
     with pytest.raises(TimeoutError, match="too late"):
-        list(
-            open_source_list(
-                f"s3://lists/x/{name}",
-                list_policy=IN_PROCESS,
-                policy=IN_PROCESS,
-                objects=_remote(store),
-                check=Clock(n),
-            ).sources
-        )
+        list(opened_list(f"s3://lists/x/{name}", objects=objects, check=Clock(n)).sources)
 
 
 class _Silent:
@@ -524,13 +495,7 @@ class _Silent:
 def test_open_source_list_does_not_wait_for_a_store_beyond_its_time() -> None:
     """A request that is under way is cancelled at the time limit."""
     with pytest.raises(TimeoutError, match="too late"):
-        open_source_list(
-            "s3://lists/l.csv",
-            list_policy=IN_PROCESS,
-            policy=IN_PROCESS,
-            objects=_Silent(),  # type: ignore[arg-type] # a fake
-            check=Clock(2),
-        )
+        opened_list("s3://lists/l.csv", objects=_Silent(), check=Clock(2))
 
 
 def test_open_source_list_refuses_parquet_whose_rows_are_long(
@@ -547,9 +512,7 @@ def test_open_source_list_refuses_parquet_whose_rows_are_long(
 def test_open_source_list_says_that_a_remote_list_is_not_there() -> None:
     """The error names a missing object."""
     with pytest.raises(RequestError, match=r"no such object \(s3://lists/no.csv\)"):
-        open_source_list(
-            "s3://lists/no.csv", list_policy=IN_PROCESS, policy=IN_PROCESS, objects=_remote(MemoryStore())
-        )
+        opened_list("s3://lists/no.csv", objects=_remote(MemoryStore()))
 
 
 def test_open_source_list_holds_list_and_sources_to_their_policies(tmp_path: Path) -> None:
@@ -558,13 +521,13 @@ def test_open_source_list_holds_list_and_sources_to_their_policies(tmp_path: Pat
     path.write_text(f"{A}\n/etc/passwd\n")
     strict = HrefPolicy(schemes=frozenset({"s3"}), buckets=frozenset({"bucket"}))
 
-    opened = open_source_list(str(path), list_policy=IN_PROCESS, policy=strict, objects=Objects(SETTINGS))
+    opened = opened_list(str(path), policy=strict)
 
     assert next(opened.sources).href == A
     with pytest.raises(RequestError, match=r"l\.txt line 2: local files are not read here"):
         next(opened.sources)
     with pytest.raises(RequestError, match="local files are not read here"):
-        open_source_list(str(path), list_policy=strict, policy=strict, objects=Objects(SETTINGS))
+        opened_list(str(path), list_policy=strict, policy=strict)
 
 
 def test_sources_of_hrefs_checks_each(tmp_path: Path) -> None:
@@ -602,6 +565,14 @@ def _bucket(_root: str, _settings: StoreSettings) -> Store:
     return store  # type: ignore[return-value] # a store in memory serves as well
 
 
+BUCKET: dict[str, Any] = {"policy": IN_PROCESS, "settings": SETTINGS, "open_": _bucket}
+
+
+def listed(prefix: str = "s3://bucket/root", **options: Any) -> list[ListedObject]:
+    """List what a bucket has below a prefix."""
+    return list(list_prefix(prefix, **{**BUCKET, **options}))
+
+
 @dataclass(frozen=True)
 class Pattern:
     """A request for the objects below a folder, and the keys that are found."""
@@ -634,16 +605,8 @@ def test_list_prefix_finds_the_same_in_a_folder_and_in_a_bucket(
     tmp_path: Path, pattern: Pattern, slash: str
 ) -> None:
     """Both are listed by key. Circular links and folder markers are left out."""
-    local = list(
-        list_prefix(
-            _put_in_folder(tmp_path / "r #") + slash, **pattern.asked, policy=IN_PROCESS, settings=SETTINGS
-        )
-    )
-    remote = list(
-        list_prefix(
-            f"s3://bucket/root{slash}", **pattern.asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
-        )
-    )
+    local = listed(_put_in_folder(tmp_path / "r #") + slash, **pattern.asked)
+    remote = listed(f"s3://bucket/root{slash}", **pattern.asked)
 
     assert [item.href for item in remote] == [f"s3://bucket/root/{key}" for key in pattern.found]
     quoted = [key.replace("é", "%C3%A9").replace(" ", "%20") for key in pattern.found]
@@ -675,7 +638,7 @@ def test_list_prefix_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(obstore, "list", breaks)
     patient = StoreSettings(max_retries=1, first_backoff_s=0.001)
 
-    found = list(list_prefix("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
+    found = listed(settings=patient)
 
     assert breaks.offsets == [None, "root/a.tif"]
     assert [item.href.removeprefix("s3://bucket/root/") for item in found] == PATTERNS[0].found
@@ -687,7 +650,7 @@ def test_list_prefix_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(obstore, "list", breaks)
 
     with pytest.raises(RequestError, match=r"s3://bucket/root/ cannot be listed: .*refused access"):
-        list(list_prefix("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
+        listed(settings=StoreSettings())
 
     assert len(breaks.offsets) == 1
 
@@ -697,16 +660,7 @@ def test_list_prefix_looks_at_the_clock_where_no_key_matches() -> None:
     clock = Clock(3)
 
     with pytest.raises(TimeoutError, match="too late"):
-        list(
-            list_prefix(
-                "s3://bucket/root",
-                glob="*.no",
-                policy=IN_PROCESS,
-                settings=SETTINGS,
-                open_=_bucket,
-                check=clock,
-            )
-        )
+        listed(glob="*.no", check=clock)
 
     assert clock.called == 4
 
@@ -717,24 +671,14 @@ def test_list_prefix_looks_at_the_clock_before_it_tries_again(monkeypatch: pytes
     monkeypatch.setattr(obstore, "list", breaks)
 
     with pytest.raises(TimeoutError, match="too late"):
-        list(
-            list_prefix(
-                "s3://bucket/root",
-                policy=IN_PROCESS,
-                settings=StoreSettings(),
-                open_=_bucket,
-                check=Clock(2),
-            )
-        )
+        listed(settings=StoreSettings(), check=Clock(2))
 
     assert len(breaks.offsets) == 1
 
 
 def test_sources_below_says_that_nothing_matches() -> None:
     """A pattern that finds nothing is a RequestError with a hint."""
-    nothing = sources_below(
-        "s3://bucket/root", glob="*.tiff", policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
-    )
+    nothing = sources_below("s3://bucket/root", glob="*.tiff", **BUCKET)
 
     with pytest.raises(RequestError, match=r"^sources\.prefix: .* \*\* stands for folders"):
         list(nothing.sources)
@@ -742,9 +686,7 @@ def test_sources_below_says_that_nothing_matches() -> None:
 
 def test_sources_below_yields_checked_sources() -> None:
     """Hrefs that were listed pass the same checks as hrefs that were written."""
-    found = sources_below(
-        "s3://bucket/root", glob="*.tif", policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
-    )
+    found = sources_below("s3://bucket/root", glob="*.tif", **BUCKET)
 
     assert list(found.sources) == [Source(href="s3://bucket/root/a.tif")]
 
@@ -772,7 +714,7 @@ def test_sources_below_yields_checked_sources() -> None:
 def test_list_prefix_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
     """A wrong prefix or pattern is refused before anything is listed."""
     with pytest.raises(RequestError, match=r"^(prefix|glob|regex): ") as caught:
-        list(list_prefix(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))
+        listed(prefix, **asked)
 
     assert says in str(caught.value)
 
@@ -784,7 +726,7 @@ def test_list_prefix_says_what_is_wrong(prefix: str, asked: dict[str, Any], says
 def test_sources_below_names_the_field_of_a_request(prefix: str, asked: dict[str, Any], field: str) -> None:
     """A request has it within its sources, and the command of a listing has not."""
     with pytest.raises(RequestError, match=rf"^sources\.{field}: "):
-        list(sources_below(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket).sources)
+        list(sources_below(prefix, **asked, **BUCKET).sources)
 
 
 @pytest.mark.parametrize(
