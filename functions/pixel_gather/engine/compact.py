@@ -5,7 +5,7 @@ PUT has a condition, and stops if a later append has filled the shard meanwhile.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -47,14 +47,15 @@ async def compact_cube(cube: CubeStore) -> Compacted:
         RequestError: There is no complete cube.
     """
     found = await find_growing_cube(cube, field="cube")
-    version = found.version + 1
-    is_sharded = found.template is None or found.template.layout.is_sharded
+    version, template = found.version + 1, found.template
+    assert template is not None  # noqa: S101 # the cube can grow
     crowded: list[str] = []
     left: Sequence[str] = ()
-    if is_sharded:  # without shards, no object has bytes that nobody needs
-        crowded = list(
-            dict.fromkeys([*_find_continued_shards(found), *await _find_retried_shards(cube, found)])
-        )
+    if template.layout.is_sharded:  # without shards, no object has bytes that nobody needs
+        shard_rows = template.layout.shard[0]
+        rows = (*_find_ends(found, shard_rows), *await _find_retried_rows(cube, found))
+        places = sorted({row // shard_rows for row in rows})
+        crowded = [key for place in places for key in template.keys_at(place)]
         left = await cube.shards_beyond(found)
     is_begun = await cube.read_object(claim_key(version)) is not None
     if not (crowded or left or is_begun):
@@ -68,9 +69,9 @@ async def compact_cube(cube: CubeStore) -> Compacted:
         await _check_unchanged(cube, found, version)
         await check_claimed(cube, version, claim.claim)
 
-    grid = _grid(found)
     freed = [
-        await _compact_shard(cube, key, grid, still_ours, is_left=key in left) for key in (*crowded, *left)
+        await _compact_shard(cube, key, template.chunk_grid, still_ours, is_left=key in left)
+        for key in (*crowded, *left)
     ]
     files = dict(await cube.compaction_files(found))
     root = files.pop(ROOT_KEY)
@@ -92,21 +93,14 @@ def _claim_of(found: FoundCube) -> RowClaim:
     )
 
 
-def _find_continued_shards(found: FoundCube) -> Iterator[str]:
-    """Yield the keys of the shards that an append may have continued."""
-    template = found.template
-    assert template is not None  # noqa: S101 # the cube is complete
-    layout = template.layout
-    ends = [each.n_rows for each in _since_compaction(found)[:-1]]
-    rows = sorted({end // layout.shard[0] for end in ends if end % layout.shard[0]})
-    for row in rows:
-        yield from template.keys_at(row)
+def _find_ends(found: FoundCube, shard_rows: int) -> list[int]:
+    """Return where versions ended within a shard of so many rows, which an append may have continued."""
+    ends = (each.n_rows for each in _since_compaction(found)[:-1])
+    return [end for end in ends if end % shard_rows]
 
 
-async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
-    """Return the keys of the shards with rows that were tried again."""
-    template = found.template
-    assert template is not None  # noqa: S101 # the cube is complete
+async def _find_retried_rows(cube: CubeStore, found: FoundCube) -> list[int]:
+    """Return the rows that were tried again."""
     if not any(each.n_retried for each in _since_compaction(found)):
         return []
     rows: list[int] = []
@@ -115,19 +109,12 @@ async def _find_retried_shards(cube: CubeStore, found: FoundCube) -> list[str]:
         n_tries = batch["tries"].reshape(len(batch["href"]), -1).max(axis=1)
         rows += (start + np.flatnonzero(n_tries > 1)).tolist()
         start += len(n_tries)
-    places = sorted({row // template.layout.shard[0] for row in rows})
-    return [key for place in places for key in template.keys_at(place)]
+    return rows
 
 
 def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:
     since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
     return found.versions[since:]
-
-
-def _grid(found: FoundCube) -> tuple[int, ...]:
-    """Return the number of chunks in a shard, along each axis."""
-    assert found.template is not None  # noqa: S101 # the cube is complete
-    return found.template.chunk_grid
 
 
 async def _check_unchanged(cube: CubeStore, found: FoundCube, version: int) -> None:
