@@ -5,7 +5,7 @@ writes what is planned here.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -72,12 +72,7 @@ async def plan_append(
     # Which rows does the cube lack, and which of its rows have failed?
     failed = None
     if base.template is not None and not base.append.is_first:
-        asks_for_all = asked.settles or request.failed_rows == "retry_all"
-        failed = FailedRows(
-            template=base.template,
-            n_rows=base.append.first_row,
-            asks_for_all=asks_for_all,
-        )
+        failed = _failed_rows(base, request, settles=asked.settles)
         base = replace(base, rows=failed.watch(base.rows))
     whole = order_bands(table, None if base.template is None else base.template.of_scenes)
     if base.template is not None:
@@ -90,7 +85,8 @@ async def plan_append(
         rows = None
     if failed is not None:
         assert cube is not None  # noqa: S101 # it has rows
-        base = await _with_failed(asked, base, failed, cube)
+        await _read_rest(base.rows, failed, request, cube, settles=asked.settles)
+        base = replace(base, append=failed.added_to(base.append, stored=base.shards))
         if rows is None and not base.append.n_again:
             return None
     elif rows is None:
@@ -134,15 +130,23 @@ def _with_sizes(plan: CubePlan, base: Base) -> CubePlan:
     return replace(plan, append=replace(plan.append, tail_nbytes=sizes))
 
 
-async def _with_failed(asked: AskedRows, base: Base, failed: FailedRows, cube: CubeStore) -> Base:
-    """Return what rows are added to, with the rows that are tried again. Reads the rest of the table."""
-    for _ in base.rows:
+def _failed_rows(base: Base, request: "GatherRequest", *, settles: bool) -> FailedRows:
+    """Return what collects the rows of a cube that have failed."""
+    assert base.template is not None  # noqa: S101 # the cube is there
+    asks_for_all = settles or request.failed_rows == "retry_all"
+    return FailedRows(template=base.template, n_rows=base.append.first_row, asks_for_all=asks_for_all)
+
+
+async def _read_rest(
+    rows: Iterable[object], failed: FailedRows, request: "GatherRequest", cube: CubeStore, *, settles: bool
+) -> None:
+    """Read the rest of the table that ``failed`` watches. Only what the request tries again stays in it."""
+    for _ in rows:
         pass
-    if asked.request.failed_rows == "keep" and not asked.settles:
+    if request.failed_rows == "keep" and not settles:
         failed.rows.clear()
     if failed.rows:
-        failed.leave_to_others(asked.request.to_json(), await cube.receipt(), settles=asked.settles)
-    return replace(base, append=failed.added_to(base.append, stored=base.shards))
+        failed.leave_to_others(request.to_json(), await cube.receipt(), settles=settles)
 
 
 async def has_failed_rows(request: "GatherRequest", cube: CubeStore, found: FoundCube) -> bool:
@@ -150,16 +154,8 @@ async def has_failed_rows(request: "GatherRequest", cube: CubeStore, found: Foun
     if request.output.append_to is None or request.failed_rows == "keep":
         return False
     base = await read_base(request, None, cube, found)
-    assert base.template is not None  # noqa: S101 # the cube is there
-    failed = FailedRows(
-        template=base.template,
-        n_rows=base.append.first_row,
-        asks_for_all=request.failed_rows == "retry_all",
-    )
-    for _ in failed.watch(base.rows):
-        pass
-    if failed.rows:
-        failed.leave_to_others(request.to_json(), await cube.receipt(), settles=False)
+    failed = _failed_rows(base, request, settles=False)
+    await _read_rest(failed.watch(base.rows), failed, request, cube, settles=False)
     return bool(failed.rows)
 
 
