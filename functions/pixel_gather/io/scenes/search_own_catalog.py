@@ -42,7 +42,7 @@ from pixel_gather.io.scenes.catalog_format import (
     parse_header,
 )
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store
 
 type Item = dict[str, Any]
 
@@ -276,19 +276,18 @@ async def open_catalog(
 async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) -> Catalog:
     folder, slash, file = place.rpartition("/")
     columns, name = columns_key(key), f"{folder}{slash}{columns_key(file)}"
-    try:
-        answer = await obstore.get_async(store, columns, options={"range": (0, HEAD_NBYTES)})
-        etag = answer.meta["e_tag"]
-        nbytes = answer.meta["size"]
-        header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
-    except FileNotFoundError as error:
-        said = f"there is no catalog at {place}"
-        with suppress(obstore.exceptions.BaseError, OSError):
-            await obstore.head_async(store, key)
-            said = f"{place} is no catalog, as {name.rpartition('/')[2]} is not beside it"
-        raise MissingCatalogError(f"{said}; make one with pixel-gather catalog") from error
-    except (obstore.exceptions.BaseError, OSError) as error:
-        raise _in_words(name, error) from error
+    with errors_of_store(f"{name} could not be read"):
+        try:
+            answer = await obstore.get_async(store, columns, options={"range": (0, HEAD_NBYTES)})
+            head = bytes(await answer.bytes_async())
+        except FileNotFoundError as error:
+            said = f"there is no catalog at {place}"
+            with suppress(obstore.exceptions.BaseError, OSError):
+                await obstore.head_async(store, key)
+                said = f"{place} is no catalog, as {name.rpartition('/')[2]} is not beside it"
+            raise MissingCatalogError(f"{said}; make one with pixel-gather catalog") from error
+    etag, nbytes = answer.meta["e_tag"], answer.meta["size"]
+    header_nbytes = header_nbytes_of(head, name=name)
     content = await _range(store, columns, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag)
     header = parse_header(content, name=name)
     parts = CatalogParts.after(header_nbytes, header)
@@ -320,16 +319,11 @@ async def _range(store: Store, key: str, start: int, stop: int, etag: str | None
     options: dict[str, Any] = {"range": (start, stop)}
     if etag is not None and not etag.startswith("W/"):
         options["if_match"] = etag
-    try:
-        answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
-        return memoryview(await answer.bytes_async())
-    except FileNotFoundError as error:
-        raise ReplacedError(f"{key} is gone: the catalog was replaced; search again") from error
-    except obstore.exceptions.PreconditionError as error:
-        raise ReplacedError(f"{key} was replaced; search again") from error
-    except (obstore.exceptions.BaseError, OSError) as error:
-        raise _in_words(key, error) from error
-
-
-def _in_words(key: str, error: Exception) -> StoreError:
-    return StoreError(f"{key} could not be read: {said_of_place(error)}")
+    with errors_of_store(f"{key} could not be read"):
+        try:
+            answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
+            return memoryview(await answer.bytes_async())
+        except FileNotFoundError as error:
+            raise ReplacedError(f"{key} is gone: the catalog was replaced; search again") from error
+        except obstore.exceptions.PreconditionError as error:
+            raise ReplacedError(f"{key} was replaced; search again") from error
