@@ -12,6 +12,7 @@ from obstore.store import LocalStore, MemoryStore
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.store.object_store import Store
+from support.in_loop import in_loop
 
 
 def in_memory(_: Path) -> Store:
@@ -34,83 +35,75 @@ class ListedEarlier(ObjectControlStore, frozen=True):
 
 
 @pytest.mark.parametrize("make", [in_memory, in_folder])
-def test_control_store_is_cleared_by_two_processes(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+@in_loop
+async def test_control_store_is_cleared_by_two_processes(
+    tmp_path: Path, make: Callable[[Path], Store]
+) -> None:
     """What the other one has removed is no error, and all the rest is removed."""
+    control = ObjectControlStore(make(tmp_path), ".gather/")
+    for key in ("list", "template", "shards/00001.msgpack", "shards/00002.msgpack"):
+        await control.put(key, b"x")
 
-    async def steps() -> None:
-        control = ObjectControlStore(make(tmp_path), ".gather/")
-        for key in ("list", "template", "shards/00001.msgpack", "shards/00002.msgpack"):
-            await control.put(key, b"x")
+    await ListedEarlier(control.store, ".gather/").clear()
 
-        await ListedEarlier(control.store, ".gather/").clear()
-
-        assert await control.list_("") == set()
-
-    asyncio.run(steps())
+    assert await control.list_("") == set()
 
 
-def test_sidecars_are_cleared_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_sidecars_are_cleared_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who does not find one looks whether the plan is there, so it must be gone by then."""
     removed: list[list[str]] = []
 
     async def note(_: Store, keys: list[str]) -> None:
         removed.append(sorted(keys))
 
-    async def steps() -> None:
-        control = ObjectControlStore(in_folder(tmp_path), ".gather/")
-        for key in ("shards/00001.msgpack", "template", "list"):
-            await control.put(key, b"x")
-        monkeypatch.setattr(obstore, "delete_async", note)
-        await control.clear()
-
-    asyncio.run(steps())
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+    for key in ("shards/00001.msgpack", "template", "list"):
+        await control.put(key, b"x")
+    monkeypatch.setattr(obstore, "delete_async", note)
+    await control.clear()
 
     assert removed == [[".gather/list", ".gather/template"], [".gather/shards/00001.msgpack"]]
 
 
 @pytest.mark.parametrize("make", [in_memory, in_folder])
-def test_empty_files_are_left_out_if_wanted(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+@in_loop
+async def test_empty_files_are_left_out_if_wanted(tmp_path: Path, make: Callable[[Path], Store]) -> None:
     """A machine that lost its power may have left one: it is no sidecar."""
-
-    async def steps() -> list[set[str]]:
-        control = ObjectControlStore(make(tmp_path), ".gather/")
-        await control.put("shards/0", b"x")
-        await control.put("shards/1", b"")
-        return [await control.list_("shards/", skip_empty=each) for each in (False, True)]
-
-    assert asyncio.run(steps()) == [{"shards/0", "shards/1"}, {"shards/0"}]
+    control = ObjectControlStore(make(tmp_path), ".gather/")
+    await control.put("shards/0", b"x")
+    await control.put("shards/1", b"")
+    assert await control.list_("shards/") == {"shards/0", "shards/1"}
+    assert await control.list_("shards/", skip_empty=True) == {"shards/0"}
 
 
 @pytest.mark.parametrize("make", [in_memory, in_folder])
-def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+@in_loop
+async def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
     """Files can be put, replaced, streamed, listed, read in part and removed, only below the prefix."""
+    store = make(tmp_path)
+    control, other = ObjectControlStore(store, ".gather/"), ObjectControlStore(store, ".gather2/")
+    assert await control.get("plan") is None
+    assert await control.list_("") == set()
+    await control.clear()
 
-    async def steps() -> None:
-        store = make(tmp_path)
-        control, other = ObjectControlStore(store, ".gather/"), ObjectControlStore(store, ".gather2/")
-        assert await control.get("plan") is None
-        assert await control.list_("") == set()
-        await control.clear()
+    await control.put("plan", b"first")
+    await control.put("plan", b"second")
+    await control.put("shards/00001.msgpack", b"")
+    await control.put_stream("list", iter([b"ab", b"", b"cdef"]))
+    await other.put("plan", b"another's")
 
-        await control.put("plan", b"first")
-        await control.put("plan", b"second")
-        await control.put("shards/00001.msgpack", b"")
-        await control.put_stream("list", iter([b"ab", b"", b"cdef"]))
-        await other.put("plan", b"another's")
+    assert await control.get("plan") == b"second"
+    assert await control.get("shards/00001.msgpack") == b""
+    assert await control.get_range("list", 1, 4) == b"bcd"
+    assert await control.list_("shards/") == {"shards/00001.msgpack"}
+    assert await control.list_("") == {"plan", "list", "shards/00001.msgpack"}
 
-        assert await control.get("plan") == b"second"
-        assert await control.get("shards/00001.msgpack") == b""
-        assert await control.get_range("list", 1, 4) == b"bcd"
-        assert await control.list_("shards/") == {"shards/00001.msgpack"}
-        assert await control.list_("") == {"plan", "list", "shards/00001.msgpack"}
+    await control.clear()
 
-        await control.clear()
-
-        assert await control.list_("") == set()
-        assert await control.get("plan") is None
-        assert await other.get("plan") == b"another's"
-
-    asyncio.run(steps())
+    assert await control.list_("") == set()
+    assert await control.get("plan") is None
+    assert await other.get("plan") == b"another's"
 
 
 def test_control_store_streams_more_than_one_part_of_an_upload(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard, with_unique_bytes
 from pixel_gather.io.cube.zarr_metadata import zarr_codecs
+from support.in_loop import in_loop
 from support.strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts
 
 register_codecs("imagecodecs_zfp")
@@ -213,7 +214,8 @@ def test_shards_share_memory_one_after_another(codec: str, top: int) -> None:
     assert memory.n_free < n_free + n_chunks  # each thread may have one more for itself
 
 
-def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:
+@in_loop
+async def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:
     """The loop runs on while chunks are compressed, as many at one time as there are cores."""
     n_cores = os.process_cpu_count() or 1
     pixels = np.ones((n_cores, 4, 4), "uint16")
@@ -226,13 +228,8 @@ def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:
         assert loop_went_on.wait(timeout=10)
         return chunk.tobytes()
 
-    async def run() -> list[Any]:
-        asyncio.get_running_loop().call_soon(loop_went_on.set)  # once this has let go of the loop
-        return await encode_shard(
-            pixels, shard=(n_cores, 4, 4), chunk=(1, 4, 4), fill_value=0, encode=encoder
-        )
-
-    parts = asyncio.run(run())
+    asyncio.get_running_loop().call_soon(loop_went_on.set)  # once this has let go of the loop
+    parts = await encode_shard(pixels, shard=(n_cores, 4, 4), chunk=(1, 4, 4), fill_value=0, encode=encoder)
 
     assert parts[:-1] == [pixels[row].tobytes() for row in range(n_cores)]
     assert len(threads) == n_cores

@@ -33,6 +33,7 @@ from pixel_gather.io.cube.grown_shard import read_index
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, paused, rows
 from support.fakes import access_to
+from support.in_loop import in_loop
 
 type Planned = tuple[CubePlan, tuple[ShardTask, ...]]
 
@@ -308,33 +309,31 @@ def test_a_late_compaction_empties_no_shard_of_a_later_append(
 
 @pytest.mark.parametrize("is_sharded", [True, False])
 @pytest.mark.parametrize("version", [1, 2])
-def test_late_worker_changes_nothing(version: int, *, is_sharded: bool) -> None:
+@in_loop
+async def test_late_worker_changes_nothing(version: int, *, is_sharded: bool) -> None:
     """It reads its sources while another one commits the task, and an append continues the shard."""
     grown = place(is_sharded=is_sharded)
 
-    async def whole() -> None:
-        plan, tasks = await grown.planned_first(rows(0, 1))
-        if version == 2:
+    plan, tasks = await grown.planned_first(rows(0, 1))
+    if version == 2:
+        await grown.fill(plan, tasks)
+        await grown.finished(plan, tasks)
+        plan, tasks = await grown.begun(rows(2))
+    opens = grown.reader.open_
+    is_first = True
+
+    async def late(*arguments: Any, **named: Any) -> Any:
+        nonlocal is_first
+        if is_first:
+            is_first = False
             await grown.fill(plan, tasks)
             await grown.finished(plan, tasks)
-            plan, tasks = await grown.begun(rows(2))
-        opens = grown.reader.open_
-        is_first = True
+            await grown.appended(rows(7, 8))
+        return await opens(*arguments, **named)
 
-        async def late(*arguments: Any, **named: Any) -> Any:
-            nonlocal is_first
-            if is_first:
-                is_first = False
-                await grown.fill(plan, tasks)
-                await grown.finished(plan, tasks)
-                await grown.appended(rows(7, 8))
-            return await opens(*arguments, **named)
-
-        grown.reader.open_ = late  # type: ignore[method-assign] # the moment of it
-        with pytest.raises(AlreadyCommittedError):
-            await grown.shard(tasks[0], plan)
-
-    asyncio.run(whole())
+    grown.reader.open_ = late  # type: ignore[method-assign] # the moment of it
+    with pytest.raises(AlreadyCommittedError):
+        await grown.shard(tasks[0], plan)
 
     check_rows(grown, *([0, 1] if version == 1 else [0, 1, 2]), 7, 8)
 
@@ -371,7 +370,8 @@ def test_an_append_of_a_cube_that_was_gathered_anew_writes_nothing() -> None:
     assert grown.contents() == before
 
 
-def test_workers_of_a_cancelled_execution_fill_no_more_than_the_shard_in_hand() -> None:
+@in_loop
+async def test_workers_of_a_cancelled_execution_fill_no_more_than_the_shard_in_hand() -> None:
     """The marker is looked for at each shard. What is committed stays, and another execution goes on."""
     grown = place()
     n_asked = 0
@@ -381,15 +381,12 @@ def test_workers_of_a_cancelled_execution_fill_no_more_than_the_shard_in_hand() 
         n_asked += 1
         return n_asked > 1
 
-    async def all_of_it() -> tuple[list[bool], int]:
-        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5, 6, 7, 8))
-        assert len(tasks) == 3
-        with pytest.raises(GatherCancelledError, match="submit its request again"):
-            await redrive(grown, plan, tasks, is_cancelled=cancelled_at_the_second)
-        n_committed = len(await find_committed(plan, tasks, stores=grown.context().of_plan(plan.claim)))
-        return await redrive(grown, plan, tasks), n_committed
-
-    were_new, n_committed = asyncio.run(all_of_it())
+    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5, 6, 7, 8))
+    assert len(tasks) == 3
+    with pytest.raises(GatherCancelledError, match="submit its request again"):
+        await redrive(grown, plan, tasks, is_cancelled=cancelled_at_the_second)
+    n_committed = len(await find_committed(plan, tasks, stores=grown.context().of_plan(plan.claim)))
+    were_new = await redrive(grown, plan, tasks)
 
     assert n_committed == 1
     assert were_new == [False, True, True]

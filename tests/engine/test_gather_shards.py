@@ -29,6 +29,7 @@ from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, rows
 from support.fakes import UTM, FakeReader, FakeTable, access_to
+from support.in_loop import in_loop
 
 _RNG: Final = np.random.default_rng(31)
 _IMAGES: Final = {f"s3://b/{n}": _RNG.integers(1, 999, (1, 20, 20), "uint16") for n in range(8)}
@@ -165,7 +166,8 @@ def check_pixels(grown: GrownPlace, *numbers: int) -> None:
     np.testing.assert_array_equal(grown.open()["band_1"].values, wanted)
 
 
-def test_shard_is_stored_while_the_next_is_read() -> None:
+@in_loop
+async def test_shard_is_stored_while_the_next_is_read() -> None:
     """Otherwise its PUT would wait for ever. The last one has nothing to wait for."""
     watched = Watched()
 
@@ -176,12 +178,9 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
     watched.before_put = wait
     grown = watched.place()
 
-    async def run() -> None:
-        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
-        await watched.work(grown, plan, tasks)
-        await grown.finished(plan, tasks)
-
-    asyncio.run(run())
+    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+    await watched.work(grown, plan, tasks)
+    await grown.finished(plan, tasks)
 
     check_pixels(grown, 0, 1, 2, 3, 4, 5)
     results = sorted(watched.results, key=lambda each: each.index)  # the last two are stored at one time
@@ -191,7 +190,8 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
         assert each.worker_s == each.read_s + each.measure_s + each.write_s * (not each.reads_on)
 
 
-def test_at_most_two_shards_are_in_hand() -> None:
+@in_loop
+async def test_at_most_two_shards_are_in_hand() -> None:
     """The third one begins when the first one is stored."""
     watched = Watched()
 
@@ -205,17 +205,15 @@ def test_at_most_two_shards_are_in_hand() -> None:
     watched.before_put = wait
     grown = watched.place()
 
-    async def run() -> None:
-        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
-        await watched.work(grown, plan, tasks)
-
-    asyncio.run(run())
+    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+    await watched.work(grown, plan, tasks)
 
     assert watched.events.seen.index("stored 0") < watched.events.seen.index("read 4")
 
 
 @pytest.mark.parametrize("why", ["large", "plain", "grown"])
-def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
+@in_loop
+async def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
     why: str,
 ) -> None:
     """A large shard leaves no room, plain pixels are not copied, and a grown shard is compressed late."""
@@ -223,18 +221,15 @@ def test_next_shard_is_read_later_where_the_pixels_are_still_needed(
     watched = Watched(codec="none" if why == "plain" else "zstd")
     grown = watched.place()
 
-    async def run() -> None:
-        first = (0, 1, 2) if why == "grown" else (0, 1, 2, 3)
-        plan, tasks = await grown.planned_first(rows(*first))
-        await watched.work(grown, plan, tasks, room_nbytes=room_nbytes)
-        await grown.finished(plan, tasks)
-        if why == "grown":
-            watched.events.seen.clear()
-            planned = await grown.begun(rows(3, 4))
-            await watched.work(grown, *planned)
-            await grown.finished(*planned)
-
-    asyncio.run(run())
+    first = (0, 1, 2) if why == "grown" else (0, 1, 2, 3)
+    plan, tasks = await grown.planned_first(rows(*first))
+    await watched.work(grown, plan, tasks, room_nbytes=room_nbytes)
+    await grown.finished(plan, tasks)
+    if why == "grown":
+        watched.events.seen.clear()
+        planned = await grown.begun(rows(3, 4))
+        await watched.work(grown, *planned)
+        await grown.finished(*planned)
 
     seen = watched.events.seen
     if why == "grown":
@@ -322,7 +317,8 @@ def test_next_shard_is_not_read_on_where_the_place_belongs_to_another_gather() -
     assert ended
 
 
-def test_store_that_refuses_a_shard_costs_not_the_next() -> None:
+@in_loop
+async def test_store_that_refuses_a_shard_costs_not_the_next() -> None:
     """The first error is raised at the end."""
     watched = Watched()
 
@@ -332,19 +328,17 @@ def test_store_that_refuses_a_shard_costs_not_the_next() -> None:
 
     watched.before_put = refusing
 
-    async def run() -> None:
-        grown = watched.place()
-        plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
-        with pytest.raises(StoreError, match="shard 0"):
-            await watched.work(grown, plan, tasks)
-        assert await committed(grown, plan, tasks) == {1}
-
-    asyncio.run(run())
+    grown = watched.place()
+    plan, tasks = await grown.planned_first(rows(0, 1, 2, 3, 4, 5))
+    with pytest.raises(StoreError, match="shard 0"):
+        await watched.work(grown, plan, tasks)
+    assert await committed(grown, plan, tasks) == {1}
 
     assert watched.n_committed == [1]
 
 
-def test_worker_that_is_ended_ends_both_shards() -> None:
+@in_loop
+async def test_worker_that_is_ended_ends_both_shards() -> None:
     """Nothing of it goes on in the background."""
     watched = Watched()
 
@@ -357,20 +351,18 @@ def test_worker_that_is_ended_ends_both_shards() -> None:
 
     watched.before_read, watched.before_put = second, forever
 
-    async def run() -> None:
-        grown = watched.place()
-        planned = await grown.planned_first(rows(0, 1, 2, 3))
-        work = asyncio.create_task(watched.work(grown, *planned))
-        await watched.events.wait_for("read 2")
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
+    grown = watched.place()
+    planned = await grown.planned_first(rows(0, 1, 2, 3))
+    work = asyncio.create_task(watched.work(grown, *planned))
+    await watched.events.wait_for("read 2")
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_worker_keeps_the_plan_of_its_last_gather_alone() -> None:
+@in_loop
+async def test_worker_keeps_the_plan_of_its_last_gather_alone() -> None:
     """A task of another gather is not filled by that plan."""
     last_plan = LastPlan(2**20)
 
@@ -379,15 +371,12 @@ def test_worker_keeps_the_plan_of_its_last_gather_alone() -> None:
         assert found == plan
         return buffers
 
-    async def run() -> None:
-        one, other = Watched().place(), Watched().place()
-        (first, _), (second, _) = await one.planned_first(rows(0)), await other.planned_first(rows(1))
-        buffers = await load(one, first)
-        assert await load(one, first) is buffers
-        assert await load(other, second) is not buffers
-        assert await load(one, first) is not buffers
-
-    asyncio.run(run())
+    one, other = Watched().place(), Watched().place()
+    (first, _), (second, _) = await one.planned_first(rows(0)), await other.planned_first(rows(1))
+    buffers = await load(one, first)
+    assert await load(one, first) is buffers
+    assert await load(other, second) is not buffers
+    assert await load(one, first) is not buffers
 
 
 _ONE_CHIP: Final = Chips(
@@ -404,7 +393,8 @@ _ONE_CHIP: Final = Chips(
 
 
 @pytest.mark.parametrize("has_chips", [False, True])
-def test_source_that_is_late_leaves_time_to_store_the_shard(
+@in_loop
+async def test_source_that_is_late_leaves_time_to_store_the_shard(
     monkeypatch: pytest.MonkeyPatch, *, has_chips: bool
 ) -> None:
     """Otherwise the worker would be ended before, at every try."""
@@ -424,11 +414,8 @@ def test_source_that_is_late_leaves_time_to_store_the_shard(
         table = ChipTable(table=rows(0, 1), chips=_ONE_CHIP)
         grown.request = {"window": None, "windows": {"table": "chips.csv", "size": [8, 6]}}
 
-    async def run() -> None:
-        planned = await grown.planned_first(table)
-        await watched.work(grown, *planned, times=ShardTimes(left_s=100, limit_s=None, late_s=None))
-        await grown.finished(*planned)
-
-    asyncio.run(run())
+    planned = await grown.planned_first(table)
+    await watched.work(grown, *planned, times=ShardTimes(left_s=100, limit_s=None, late_s=None))
+    await grown.finished(*planned)
 
     assert grown.values("status")[0].ravel()[1] == Status.TIMED_OUT

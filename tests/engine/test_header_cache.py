@@ -1,7 +1,6 @@
 """A header index: valid entries are used, stale ones are detected, and all go into the next index."""
 
 import asyncio
-from collections.abc import Sequence
 from copy import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from pixel_gather.core.results.report import Report
 from pixel_gather.engine import header_cache
 from pixel_gather.engine.gather_shard import FilledShard
 from support.fakes import FakeControl, FakeImage, FakeTable, access_to, packed_header_of, table_of
+from support.in_loop import in_loop
 from support.whole_gather import IMAGES, NAMES, Gather
 
 GONE = SourceError("no such object", href=NAMES[1], status=Status.MISSING)
@@ -256,51 +256,45 @@ def test_rows_without_a_source_have_nothing_known() -> None:
     assert asyncio.run(header_cache.load_packed_headers(task, control)) == ()
 
 
-def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
+@in_loop
+async def test_headers_come_by_ranges_of_rows_in_the_order_of_the_tasks() -> None:
     """More shards than are read at one time, each of two strips. The longest header of a source counts."""
     control, names = FakeControl(), [str(n) for n in range(50)]
     tasks = [task_of(index, row=index // 2) for index in range(100)]
 
-    async def run() -> list[list[tuple[str, bytes]]]:
-        for task in tasks:
-            source = Source(href=names[task.row_start])
-            packed = b"long" if task.index % 4 in (1, 2) else b"x"
-            outcome = Outcome(status=Status.OK, packed_header=None if task.index in (6, 7) else packed)
-            rows = [CubeRow(time_us=None, sources=(source,))]
-            await header_cache.put_headers(task, header_cache.take_headers(rows, [[outcome]]), control)
-        return [part async for part in header_cache.read_gathered_headers(tasks, control)]
-
-    parts = asyncio.run(run())
+    for task in tasks:
+        source = Source(href=names[task.row_start])
+        packed = b"long" if task.index % 4 in (1, 2) else b"x"
+        outcome = Outcome(status=Status.OK, packed_header=None if task.index in (6, 7) else packed)
+        rows = [CubeRow(time_us=None, sources=(source,))]
+        await header_cache.put_headers(task, header_cache.take_headers(rows, [[outcome]]), control)
+    parts = [part async for part in header_cache.read_gathered_headers(tasks, control)]
 
     assert parts == [[(name, b"long")] for name in names if name != "3"]
 
 
 @pytest.mark.parametrize(("nbytes", "n_kept"), [(32 << 20, 2), ((32 << 20) + 1, 1)])
-def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: int) -> None:
+@in_loop
+async def test_headers_beyond_a_shards_limit_are_not_handed_on(nbytes: int, n_kept: int) -> None:
     """Exactly the limit is."""
     control, task = FakeControl(), task_of()
     rows = [CubeRow(time_us=None, sources=(Source(href=name),)) for name in "ab"]
     packed = (b"x", bytes(nbytes - 1))
     outcomes = [[Outcome(status=Status.OK, packed_header=each)] for each in packed]
 
-    async def run() -> list[list[tuple[str, bytes]]]:
-        await header_cache.put_headers(task, header_cache.take_headers(rows, outcomes), control)
-        return [part async for part in header_cache.read_gathered_headers([task], control)]
-
-    (part,) = asyncio.run(run())
+    await header_cache.put_headers(task, header_cache.take_headers(rows, outcomes), control)
+    (part,) = [part async for part in header_cache.read_gathered_headers([task], control)]
 
     assert [href for href, _ in part] == ["a", "b"][:n_kept]
 
 
-def test_damaged_headers_are_as_good_as_none() -> None:
+@in_loop
+async def test_damaged_headers_are_as_good_as_none() -> None:
     """The sources' own headers are read then."""
     control, task = FakeControl(), replace(task_of(), headers_start=1, headers_stop=4)
 
-    async def run() -> Sequence[Sequence[bytes | None]]:
-        await control.put(header_cache.PACKED_HEADERS_KEY, b"\xff\xff\xff\xff")
-        return await header_cache.load_packed_headers(task, control)
-
-    assert asyncio.run(run()) == ()
+    await control.put(header_cache.PACKED_HEADERS_KEY, b"\xff\xff\xff\xff")
+    assert await header_cache.load_packed_headers(task, control) == ()
 
 
 def test_lookups_of_strips_are_merged_by_the_worst() -> None:

@@ -45,6 +45,7 @@ from support.fakes import (
     stores_of,
     table_of,
 )
+from support.in_loop import in_loop
 from support.whole_gather import IMAGES, NAMES, Gather
 
 
@@ -885,18 +886,16 @@ def test_finish_gather_is_to_run_again_where_a_late_worker_replaced_what_it_gave
     assert gather.finish(plan, tasks, max_lost_share=0.25).n_lost_shards == 1
 
 
-def test_lost_shard_of_stored_tiles_has_none() -> None:
+@in_loop
+async def test_lost_shard_of_stored_tiles_has_none() -> None:
     """A cube whose chunks are the sources' tiles has no pixels to fill it with."""
     header = {"coding": CODING}
     stored = {name: FakeImage(pixels=each[:, :16], header=header) for name, each in IMAGES.items()}
     request = {"window": {"pixels": [0, 0, 16, 16]}, "nodata": 7, "output": {"codec": "source"}}
     grown = GrownPlace(images=stored, request=request)
 
-    async def run() -> None:
-        planned = await grown.planned_first(table_of(*NAMES))
-        await grown.finished(*planned, max_lost_share=1)
-
-    asyncio.run(run())
+    planned = await grown.planned_first(table_of(*NAMES))
+    await grown.finished(*planned, max_lost_share=1)
 
     pixels, statuses = grown.values("band_1", "status")
     np.testing.assert_array_equal(pixels, np.full((7, 16, 16), 7))

@@ -23,6 +23,7 @@ from pixel_gather.io.gdal.stored_ranges import find_stored_ranges
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Fetched
+from support.in_loop import in_loop
 
 pytestmark = [
     pytest.mark.slow,
@@ -146,21 +147,19 @@ class Crossing(MemoryObjects):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["TIFF, tiles", "JPEG 2000"])
-def test_bytes_of_files_are_asked_for_side_by_side(kind: str) -> None:
+@in_loop
+async def test_bytes_of_files_are_asked_for_side_by_side(kind: str) -> None:
     """One process reads many files. It would wait for each of their requests, one after the other."""
     objects = Crossing(dict.fromkeys(HREFS, stored(kind)), n_files=len(HREFS))
 
-    async def work() -> None:
-        async with GdalReader(objects, settings=SETTINGS) as reader:
-            sources = [await reader.open_(href, overview=None, cost=Cost()) for href in HREFS]
-            outs = [np.zeros((1, WINDOW.height, WINDOW.width), np.uint16) for _ in sources]
-            async with asyncio.TaskGroup() as group:
-                for source, out in zip(sources, outs, strict=True):
-                    group.create_task(source.read_into([(out, WINDOW)], [1], masked=False))
-            for out in outs:
-                np.testing.assert_array_equal(out, outs[0])
-
-    asyncio.run(work())
+    async with GdalReader(objects, settings=SETTINGS) as reader:
+        sources = [await reader.open_(href, overview=None, cost=Cost()) for href in HREFS]
+        outs = [np.zeros((1, WINDOW.height, WINDOW.width), np.uint16) for _ in sources]
+        async with asyncio.TaskGroup() as group:
+            for source, out in zip(sources, outs, strict=True):
+                group.create_task(source.read_into([(out, WINDOW)], [1], masked=False))
+        for out in outs:
+            np.testing.assert_array_equal(out, outs[0])
 
 
 @pytest.mark.long
@@ -239,7 +238,8 @@ async def _pinned(content: bytes) -> PinnedObject:
 @pytest.mark.long
 @settings(max_examples=200)
 @given(data=st.data(), kind=st.sampled_from([("TIFF, overviews", "GTiff"), ("JPEG 2000", "JP2OpenJPEG")]))
-def test_what_is_wrong_in_a_file_is_left_to_gdal(data: st.DataObject, kind: tuple[str, str]) -> None:
+@in_loop
+async def test_what_is_wrong_in_a_file_is_left_to_gdal(data: st.DataObject, kind: tuple[str, str]) -> None:
     """Whatever bytes a header has, the ranges lie in the file, or none are found."""
     content = bytearray(stored(kind[0]))
     near = st.integers(0, 4095)
@@ -248,22 +248,18 @@ def test_what_is_wrong_in_a_file_is_left_to_gdal(data: st.DataObject, kind: tupl
     if data.draw(st.booleans()):
         del content[data.draw(near) + 64 :]
 
-    async def found() -> list[tuple[int, int]]:
-        pinned = await _pinned(bytes(content))
-        return await find_stored_ranges(pinned, kind[1], WINDOW, [1], size=(SIDE, SIDE), masked=True)
-
-    assert all(0 <= start < stop <= len(content) for start, stop in asyncio.run(found()))
+    pinned = await _pinned(bytes(content))
+    ranges = await find_stored_ranges(pinned, kind[1], WINDOW, [1], size=(SIDE, SIDE), masked=True)
+    assert all(0 <= start < stop <= len(content) for start, stop in ranges)
 
 
 @pytest.mark.long
-def test_a_file_that_gdal_reads_is_opened_by_one_request() -> None:
+@in_loop
+async def test_a_file_that_gdal_reads_is_opened_by_one_request() -> None:
     """The bytes by which the fast path has seen that it cannot read a file serve GDAL, too."""
     objects = MemoryObjects({HREFS[0]: stored("JPEG 2000")})
 
-    async def work() -> Cost:
-        cost = Cost()
-        async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=SETTINGS) as reader:
-            await reader.open_(HREFS[0], overview=None, cost=cost)
-        return cost
-
-    assert asyncio.run(work()).requests == len(objects.ranges) == 1
+    cost = Cost()
+    async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=SETTINGS) as reader:
+        await reader.open_(HREFS[0], overview=None, cost=cost)
+    assert cost.requests == len(objects.ranges) == 1

@@ -26,6 +26,7 @@ from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
+from support.in_loop import in_loop
 
 SINUSOIDAL: Final = "+proj=sinu +lon_0=0 +x_0=0 +y_0=0 +R=6371007.181 +units=m +no_defs"
 IMAGE: Final = noise((2, 40, 48), "int16")
@@ -288,15 +289,13 @@ def test_geokeys_are_not_fast_without_anyone_to_ask(tmp_path: Path) -> None:
         asyncio.run(reader.open_(f"file://{tmp_path / 'a.tif'}", overview=None, cost=Cost()))
 
 
-def test_crs_of_adds_the_time_that_it_waited() -> None:
+@in_loop
+async def test_crs_of_adds_the_time_that_it_waited() -> None:
     """Waiting for another file's answer is a part of opening."""
     gdal = _Gdal(replace(HEADER, crs="WKT"))
     cost = Cost(open_s=1.0)
 
-    async def work() -> None:
-        await GdalsCrs(gdal.read_header).complete(b"a", HEADER, overview=None, cost=cost)
-
-    asyncio.run(work())
+    await GdalsCrs(gdal.read_header).complete(b"a", HEADER, overview=None, cost=cost)
 
     assert 1.0 < cost.open_s < 60
 

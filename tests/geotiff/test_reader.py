@@ -21,6 +21,7 @@ from pixel_gather.core.ports import SourceReader
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
+from support.in_loop import in_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -171,17 +172,15 @@ def test_one_tile_costs_two_requests_pinned_to_one_version(tmp_path: Path) -> No
     assert source.ranges[0] == (0, 2048)
 
 
-def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
+@in_loop
+async def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
     """It implements the port and counts the cost of the source."""
     content, _ = tiled(tmp_path / "a.tif")
     reader: SourceReader = GeoTiffReader(MemoryObject(content))
     cost, out = Cost(), np.zeros((1, 16, 16), "u2")
 
-    async def read() -> None:
-        source = await reader.open_(HREF, overview=None, cost=cost)
-        await source.read_into([(out, ONE_TILE)], (1,), masked=False)
-
-    asyncio.run(read())
+    source = await reader.open_(HREF, overview=None, cost=cost)
+    await source.read_into([(out, ONE_TILE)], (1,), masked=False)
 
     assert (cost.requests, cost.retries) == (2, 0)
     assert 0 < cost.header_nbytes < cost.nbytes

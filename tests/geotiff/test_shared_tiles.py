@@ -16,6 +16,7 @@ from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.store.object_store import Fetched
+from support.in_loop import in_loop
 
 IMAGE = noise((2, 96, 96), "uint16")
 TILED = {"tiled": True, "blockxsize": 32, "blockysize": 32, "compress": "deflate", "interleave": "band"}
@@ -105,37 +106,32 @@ class Unsteady(MemoryObject):
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_others_read_what_a_failed_read_had_claimed(tmp_path: Path, *, is_late: bool) -> None:
+@in_loop
+async def test_others_read_what_a_failed_read_had_claimed(tmp_path: Path, *, is_late: bool) -> None:
     """A read that fails or is given up costs its own window alone."""
     source = Unsteady(geotiff(tmp_path / "a.tif", IMAGE, **TILED))
     source.is_late = is_late
     reader = reader_of(source)
 
-    async def all_but_one() -> list[BaseException | None]:
-        async def in_time(window: Window, timeout_s: float) -> None:
-            async with asyncio.timeout(timeout_s):
-                await read(reader, window)
+    async def in_time(window: Window, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            await read(reader, window)
 
-        limits = [0.2 if at == 0 else 60.0 for at in range(len(WINDOWS))]
-        reads = (in_time(window, limit) for window, limit in zip(WINDOWS, limits, strict=True))
-        return await asyncio.gather(*reads, return_exceptions=True)
-
-    failures = [each for each in asyncio.run(all_but_one()) if each is not None]
+    limits = [0.2 if at == 0 else 60.0 for at in range(len(WINDOWS))]
+    reads = (in_time(window, limit) for window, limit in zip(WINDOWS, limits, strict=True))
+    failures = [each for each in await asyncio.gather(*reads, return_exceptions=True) if each is not None]
 
     assert [type(each) for each in failures] == [TimeoutError if is_late else SourceError]
 
 
-def test_the_tiles_used_last_are_kept_within_the_bound() -> None:
+@in_loop
+async def test_the_tiles_used_last_are_kept_within_the_bound() -> None:
     """Memory does not grow with the number of tiles."""
-
-    async def keep() -> list[bool]:
-        tiles = SharedTiles(2000)
-        keys = [(HREF, "v1", None, n, n + 1, 1) for n in range(4)]
-        for key in keys:
-            assert tiles.claim(key)
-            assert not tiles.claim(key)
-            tiles.put(key, np.zeros(1000, "u1"))
-            tiles.find(keys[0])
-        return [tiles.find(key) is not None for key in keys]
-
-    assert asyncio.run(keep()) == [True, False, False, True]
+    tiles = SharedTiles(2000)
+    keys = [(HREF, "v1", None, n, n + 1, 1) for n in range(4)]
+    for key in keys:
+        assert tiles.claim(key)
+        assert not tiles.claim(key)
+        tiles.put(key, np.zeros(1000, "u1"))
+        tiles.find(keys[0])
+    assert [tiles.find(key) is not None for key in keys] == [True, False, False, True]

@@ -22,6 +22,7 @@ from pixel_gather.io.scenes import search_own_catalog
 from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
+from support.in_loop import in_loop
 
 KEY = "catalog.parquet"
 
@@ -113,7 +114,8 @@ def test_search_finds_what_a_look_at_every_scene_finds(tmp_path: Path, most_in_m
         assert set(found) == expected
 
 
-def test_an_open_catalog_knows_footprints_of_one_box_apart(tmp_path: Path) -> None:
+@in_loop
+async def test_an_open_catalog_knows_footprints_of_one_box_apart(tmp_path: Path) -> None:
     """It keeps those that it has looked at, each for its own scene."""
     store = LocalStore(tmp_path)
     corners = {"lower": [(0, 0), (9, 0), (0, 9)], "upper": [(9, 9), (9, 0), (0, 9)]}
@@ -125,13 +127,10 @@ def test_an_open_catalog_knows_footprints_of_one_box_apart(tmp_path: Path) -> No
         ],
     )
 
-    async def searched() -> list[list[str]]:
-        catalog = await open_catalog(store, KEY)
-        areas = [Area((1, 1, 2, 2)), Area((7, 7, 8, 8))] * 2
-        pages = [await catalog.page(SceneQuery(area=area), limit=9) for area in areas]
-        return [[each["id"] for each in page.items] for page in pages]
-
-    assert asyncio.run(searched()) == [["lower"], ["upper"]] * 2
+    catalog = await open_catalog(store, KEY)
+    areas = [Area((1, 1, 2, 2)), Area((7, 7, 8, 8))] * 2
+    pages = [await catalog.page(SceneQuery(area=area), limit=9) for area in areas]
+    assert [[each["id"] for each in page.items] for page in pages] == [["lower"], ["upper"]] * 2
 
 
 def _footprint(scene: dict[str, Any]) -> Any:
@@ -140,7 +139,8 @@ def _footprint(scene: dict[str, Any]) -> Any:
 
 
 @pytest.mark.long
-def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
+@in_loop
+async def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However large items are, an open catalog takes no more memory; a group that was just read is kept."""
@@ -148,17 +148,13 @@ def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
     written(store, made_up(400))
     monkeypatch.setattr(search_own_catalog, "_GROUPS_KEPT_NBYTES", 100_000)
 
-    async def searched() -> list[int]:
-        catalog = await open_catalog(store, KEY)
-        kept = []
-        for n in range(400):
-            await catalog.page(SceneQuery(ids=frozenset({f"s{n}"})), limit=1)
-            kept.append(catalog._groups.nbytes)
-        groups = [catalog._groups.get(number) or [] for number in catalog._groups]
-        assert catalog._groups.nbytes == sum(sum(map(len, group)) for group in groups)
-        return kept
-
-    kept = asyncio.run(searched())
+    catalog = await open_catalog(store, KEY)
+    kept = []
+    for n in range(400):
+        await catalog.page(SceneQuery(ids=frozenset({f"s{n}"})), limit=1)
+        kept.append(catalog._groups.nbytes)
+    groups = [catalog._groups.get(number) or [] for number in catalog._groups]
+    assert catalog._groups.nbytes == sum(sum(map(len, group)) for group in groups)
 
     assert 0 < max(kept) <= 100_000
     assert len({*kept}) > 2
@@ -176,59 +172,53 @@ def test_answers_are_newest_first(tmp_path: Path) -> None:
     assert found == sorted(times.values(), reverse=True)
 
 
-def test_pages_lose_and_repeat_nothing_while_the_catalog_is_replaced(tmp_path: Path) -> None:
+@in_loop
+async def test_pages_lose_and_repeat_nothing_while_the_catalog_is_replaced(tmp_path: Path) -> None:
     """Scenes that both versions hold come exactly once, whenever the new one comes."""
     store = LocalStore(tmp_path)
     scenes = made_up(60)
     written(store, scenes)
 
-    async def search() -> list[str]:
-        catalog = await open_catalog(store, KEY)
-        first = await catalog.page(SceneQuery(), limit=20)
-        written(store, [*scenes[::-1], *(item(f"new{n}", time="2030-01-01T00:00:00Z") for n in range(10))])
-        second = await (await open_catalog(store, KEY)).page(SceneQuery(after=first.next), limit=100)
-        return [each["id"] for each in (*first.items, *second.items)]
-
-    assert sorted(asyncio.run(search())) == sorted(each["id"] for each in scenes)
+    catalog = await open_catalog(store, KEY)
+    first = await catalog.page(SceneQuery(), limit=20)
+    written(store, [*scenes[::-1], *(item(f"new{n}", time="2030-01-01T00:00:00Z") for n in range(10))])
+    second = await (await open_catalog(store, KEY)).page(SceneQuery(after=first.next), limit=100)
+    found = sorted(each["id"] for each in (*first.items, *second.items))
+    assert found == sorted(each["id"] for each in scenes)
 
 
-def test_an_open_catalog_goes_on_while_it_is_replaced(tmp_path: Path) -> None:
+@in_loop
+async def test_an_open_catalog_goes_on_while_it_is_replaced(tmp_path: Path) -> None:
     """A search that has read the columns of one version still finds the items of that version."""
     store = LocalStore(tmp_path)
     for n in (10, 20, 30):  # earlier versions' items are removed, and not these
         written(store, made_up(n))
 
-    async def search() -> int:
-        catalog = await open_catalog(store, KEY)
-        written(store, [item("other")])
-        return len((await catalog.page(SceneQuery(), limit=100)).items)
-
-    assert asyncio.run(search()) == 30
+    catalog = await open_catalog(store, KEY)
+    written(store, [item("other")])
+    assert len((await catalog.page(SceneQuery(), limit=100)).items) == 30
 
 
-def test_a_later_item_replaces_an_earlier_one_of_the_same_id(tmp_path: Path) -> None:
+@in_loop
+async def test_a_later_item_replaces_an_earlier_one_of_the_same_id(tmp_path: Path) -> None:
     """A catalog holds each scene once."""
     store = LocalStore(tmp_path)
     written(store, [item("a", eo__cloud_cover=1), item("b"), item("a", eo__cloud_cover=2)])
 
-    async def search() -> list[Any]:
-        page = await (await open_catalog(store, KEY)).page(SceneQuery(), limit=10)
-        return sorted((each["id"], each["properties"].get("eo:cloud_cover")) for each in page.items)
-
-    assert asyncio.run(search()) == [("a", 2), ("b", None)]
+    page = await (await open_catalog(store, KEY)).page(SceneQuery(), limit=10)
+    found = {each["id"]: each["properties"].get("eo:cloud_cover") for each in page.items}
+    assert (found, len(page.items)) == ({"a": 2, "b": None}, 2)
 
 
-def test_ids_are_found_without_looking_at_every_item(tmp_path: Path) -> None:
+@in_loop
+async def test_ids_are_found_without_looking_at_every_item(tmp_path: Path) -> None:
     """A scene is found by its id in whichever collection."""
     store = LocalStore(tmp_path)
     written(store, made_up(50))
 
-    async def search() -> list[str]:
-        catalog = await open_catalog(store, KEY)
-        page = await catalog.page(SceneQuery(ids=frozenset({"s7", "nosuch"})), limit=10)
-        return [each["id"] for each in page.items]
-
-    assert asyncio.run(search()) == ["s7"]
+    catalog = await open_catalog(store, KEY)
+    page = await catalog.page(SceneQuery(ids=frozenset({"s7", "nosuch"})), limit=10)
+    assert [each["id"] for each in page.items] == ["s7"]
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, 2000])

@@ -12,6 +12,7 @@ from pixel_gather.io.store import hedged_gets
 from pixel_gather.io.store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.io.store.hedged_gets import HedgedGets, Leg
 from pixel_gather.io.store.no_redirect_http import RangeAnswer
+from support.in_loop import in_loop, in_virtual_time
 from support.virtual_time import run_virtually
 
 LATE_S = 0.03
@@ -178,15 +179,13 @@ def test_request_is_hedged_once_other_answers_have_shown_that_it_is_late() -> No
     assert bytes(run_virtually(run())[0].content) == b"hedge"
 
 
-def test_hedges_keep_to_their_share() -> None:
+@in_virtual_time
+async def test_hedges_keep_to_their_share() -> None:
     """Of a hundred requests that are all late, at most a twentieth is sent again."""
     gets = gets_of(n_known=20)
     store = FakeStore(iter([Plays(name=b"slow", head_s=8 * LATE_S)] * 200))
 
-    async def run() -> None:
-        await asyncio.gather(*(gets.get(store.send, Cost()) for _ in range(100)))
-
-    run_virtually(run())
+    await asyncio.gather(*(gets.get(store.send, Cost()) for _ in range(100)))
 
     assert 100 < store.n_sent <= 106
 
@@ -249,21 +248,16 @@ def test_cancelling_ends_both(after_s: float) -> None:
     assert len(store.ended) == store.n_sent
 
 
-def test_cancelling_at_the_moment_the_hedge_answers_still_cancels() -> None:
+@in_loop  # in virtual time, nothing would pass in a loop that sleeps for no time
+async def test_cancelling_at_the_moment_the_hedge_answers_still_cancels() -> None:
     """A task that was cancelled must not go on because an answer came at the same time."""
-
-    async def run() -> None:
-        store = FakeStore(
-            iter([Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge", head_s=2 * LATE_S)])
-        )
-        task = asyncio.create_task(gets_of().get(store.send, Cost()))
-        while b"hedge" not in store.ended:  # noqa: ASYNC110 # an event would wake this a turn too late
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())  # in virtual time, nothing would pass in a loop that sleeps for no time
+    store = FakeStore(iter([Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge", head_s=2 * LATE_S)]))
+    task = asyncio.create_task(gets_of().get(store.send, Cost()))
+    while b"hedge" not in store.ended:  # noqa: ASYNC110 # an event would wake this a turn too late
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def test_requests_on_one_loop_after_another_are_watched() -> None:
@@ -274,18 +268,15 @@ def test_requests_on_one_loop_after_another_are_watched() -> None:
         assert play(Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge"), gets=gets)[0] == b"hedge"
 
 
-def test_a_stopped_request_waits_for_nothing_more() -> None:
+@in_virtual_time
+async def test_a_stopped_request_waits_for_nothing_more() -> None:
     """It may have been stopped between two futures: the next one is cancelled at once."""
-
-    async def run() -> tuple[bool, bool]:
-        leg, futures = Leg(), [asyncio.get_running_loop().create_future() for _ in range(2)]
-        leg.waits_for(futures[0])
-        before = futures[0].cancelled()
-        leg.stop()
-        leg.waits_for(futures[1])
-        return before, all(each.cancelled() for each in futures)
-
-    assert run_virtually(run()) == (False, True)
+    leg, futures = Leg(), [asyncio.get_running_loop().create_future() for _ in range(2)]
+    leg.waits_for(futures[0])
+    before = futures[0].cancelled()
+    leg.stop()
+    leg.waits_for(futures[1])
+    assert (before, all(each.cancelled() for each in futures)) == (False, True)
 
 
 def test_a_request_that_was_given_up_counts_with_the_time_it_was_waited_for() -> None:
@@ -305,17 +296,15 @@ def test_a_request_that_was_given_up_counts_with_the_time_it_was_waited_for() ->
     assert gets.back_end._recent[-1] == pytest.approx(2 * LATE_S)
 
 
-def test_requests_after_a_pause_are_watched_again() -> None:
+@in_virtual_time
+async def test_requests_after_a_pause_are_watched_again() -> None:
     """The timer ends when nothing is in flight, and begins with the next request."""
     gets = gets_of()
     store = FakeStore(iter([Plays(name=b"a"), Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge")]))
 
-    async def run() -> list[bytes]:
-        async with asyncio.timeout(5):
-            names = [bytes((await gets.get(store.send, Cost())).content)]
-            while gets._loop is not None:  # noqa: ASYNC110 # the timer has no event
-                await asyncio.sleep(0.01)
-            names.append(bytes((await gets.get(store.send, Cost())).content))
-        return names
-
-    assert run_virtually(run()) == [b"a", b"hedge"]
+    async with asyncio.timeout(5):
+        names = [bytes((await gets.get(store.send, Cost())).content)]
+        while gets._loop is not None:  # noqa: ASYNC110 # the timer has no event
+            await asyncio.sleep(0.01)
+        names.append(bytes((await gets.get(store.send, Cost())).content))
+    assert names == [b"a", b"hedge"]

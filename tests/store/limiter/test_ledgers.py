@@ -12,6 +12,7 @@ from obstore.store import LocalStore, MemoryStore
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.limiter.ledgers import HostBudgets, ObjectLedger, open_users_folder
+from support.in_loop import in_loop
 
 ROOT = "https://example.org"
 
@@ -22,21 +23,19 @@ def budgets_in(folder: Path, **per_s: float) -> HostBudgets:
 
 
 @pytest.mark.parametrize("store", [MemoryStore(), None], ids=["bucket", "folder"])
-def test_ledger_is_replaced_only_as_it_was_seen(store: Any, tmp_path: Path) -> None:
+@in_loop
+async def test_ledger_is_replaced_only_as_it_was_seen(store: Any, tmp_path: Path) -> None:
     """Of two workers that have seen the same, the later one has to look again."""
     ledger = ObjectLedger(store or LocalStore(tmp_path), "pace/host.json")
 
-    async def play() -> None:
-        assert await ledger.read() == (b"", None)
-        assert await ledger.replace(b"one", None)
-        assert not await ledger.replace(b"two", None)
-        content, version = await ledger.read()
-        assert content == b"one"
-        assert await ledger.replace(b"three", version)
-        assert not await ledger.replace(b"four", version)
-        assert (await ledger.read())[0] == b"three"
-
-    asyncio.run(play())
+    assert await ledger.read() == (b"", None)
+    assert await ledger.replace(b"one", None)
+    assert not await ledger.replace(b"two", None)
+    content, version = await ledger.read()
+    assert content == b"one"
+    assert await ledger.replace(b"three", version)
+    assert not await ledger.replace(b"four", version)
+    assert (await ledger.read())[0] == b"three"
 
 
 def test_clock_is_that_of_the_store(tmp_path: Path) -> None:
@@ -48,18 +47,16 @@ def test_clock_is_that_of_the_store(tmp_path: Path) -> None:
     assert written_s == int(written_s)
 
 
-def test_object_that_is_too_long_is_no_ledger(tmp_path: Path) -> None:
+@in_loop
+async def test_object_that_is_too_long_is_no_ledger(tmp_path: Path) -> None:
     """It is not read, but replaced."""
     (tmp_path / "pace").mkdir()
     (tmp_path / "pace" / "host.json").write_bytes(b"x" * (2**21 + 1))
     ledger = ObjectLedger(LocalStore(tmp_path), "pace/host.json")
 
-    async def play() -> bool:
-        content, version = await ledger.read()
-        assert not content
-        return await ledger.replace(b"{}", version)
-
-    assert asyncio.run(play())
+    content, version = await ledger.read()
+    assert not content
+    assert await ledger.replace(b"{}", version)
 
 
 def test_ledger_out_of_reach_is_named(tmp_path: Path) -> None:
@@ -97,15 +94,14 @@ def test_lower_one_of_two_budgets_holds(tmp_path: Path) -> None:
     assert governor.budget.per_s == 100.0
 
 
-def test_limiter_asks_for_a_turn_and_for_few_requests_in_flight(tmp_path: Path) -> None:
+@in_loop
+async def test_limiter_asks_for_a_turn_and_for_few_requests_in_flight(tmp_path: Path) -> None:
     """More would wait for their turns until they time out."""
     limiter = AdaptiveLimiter(most=256, budgets=budgets_in(tmp_path, **{"s3://slow": 1.0}))
 
-    async def play() -> None:
-        for _ in range(3):
-            await limiter.turn(ROOT)
+    for _ in range(3):
+        await limiter.turn(ROOT)
 
-    asyncio.run(play())
     assert limiter.governs(ROOT)
     assert not limiter.governs("s3://other")
     assert limiter.bounds("s3://slow").highest == 4
