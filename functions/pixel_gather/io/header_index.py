@@ -8,6 +8,7 @@ import io
 import math
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from contextlib import closing
+from itertools import batched, chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
@@ -74,7 +75,10 @@ def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     schema = _schema()
-    batches = (_to_batch(batch, schema) for batch in _rebatch_entries(entries))
+    batches = (
+        _to_batch(batch, schema)
+        for batch in batched(chain.from_iterable(entries), _N_ROWS_PER_BATCH, strict=False)
+    )
     write_parquet(
         RecordBatchReader.from_batches(schema, batches),
         file,
@@ -135,10 +139,7 @@ def read_index(
         with parquet_errors("the index is damaged", field=FIELD, check=check):
             if file.peek(len(PARQUET_MAGIC))[: len(PARQUET_MAGIC)] != PARQUET_MAGIC:
                 raise RequestError(f"this is no Parquet, so no header index; {_ONE}", field=FIELD)
-            check_pages(file, field=FIELD, check=check)
-            schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
-            _check_columns(schema)
-            for batch in batches:
+            for batch in _checked_batches(file, check):
                 check()
                 yield from _entries(batch, overview)
 
@@ -174,28 +175,13 @@ def stored_grids(content: bytes, *, without: Container[str] = ()) -> Iterator[Gr
         io.BufferedReader(held) as file,
         parquet_errors("the index is damaged", field=FIELD, check=no_deadline),
     ):
-        check_pages(file, field=FIELD, check=no_deadline)
-        schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH)
-        _check_columns(schema)
-        for batch in batches:
+        for batch in _checked_batches(file, no_deadline):
             columns = (batch[name].to_pylist() for name in (_HREF, "width", "height", "crs", "transform"))
             for href, width, height, crs, transform in zip(*columns, strict=True):
                 if href in without:
                     continue
                 if crs is not None and transform is not None and None not in (width, height, *transform):
                     yield int(width), int(height), str(crs), tuple(map(float, transform))
-
-
-def _rebatch_entries(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
-    """Yield batches of equal size, so that no row group is small."""
-    batch: list[Entry] = []
-    for some in entries:
-        batch += some
-        while len(batch) >= _N_ROWS_PER_BATCH:
-            yield batch[:_N_ROWS_PER_BATCH]
-            del batch[:_N_ROWS_PER_BATCH]
-    if batch:
-        yield batch
 
 
 def _schema() -> "Schema":
@@ -228,6 +214,13 @@ def _to_batch(batch: Sequence[Entry], schema: "Schema") -> "RecordBatch":
             arrays.append(Array(values, schema.field(name).type))
     arrays.append(Array([packed for _, packed, _ in told], DataType.binary()))
     return RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _checked_batches(file: io.BufferedReader, check: Check) -> "Iterator[RecordBatch]":
+    check_pages(file, field=FIELD, check=check)
+    schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+    _check_columns(schema)
+    return batches
 
 
 def _check_columns(schema: "Schema") -> None:
