@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _MAY_BE_STALE: Final = frozenset({Status.CHANGED, Status.CORRUPT, Status.UNSUPPORTED, Status.UNLIKE})
 """The statuses of a source that does not match its header."""
+
+_PIXELS_OF: Final = attrgetter("nbytes", "width", "height", "n_bands", "dtype")
+"""What both readers must find in a file. Other things they may tell in other words."""
 
 
 class FastSource(OpenedSource, Protocol):
@@ -247,7 +251,8 @@ class _SourceWithFallBack:
             await opened.read_into(wanted, bands, masked=masked)
         except SourceError as error:
             if isinstance(left_to_gdal, DamagedTileError) and error.status is Status.UNSUPPORTED:
-                raise self._damaged_source() from left_to_gdal
+                reason = "one of its tiles is damaged: it cannot be decoded"
+                raise SourceError(reason, href=self.header.href, status=Status.CORRUPT) from left_to_gdal
             raise
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
@@ -280,10 +285,6 @@ class _SourceWithFallBack:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
             raise
 
-    def _damaged_source(self) -> SourceError:
-        reason = "one of its tiles is damaged: it cannot be decoded"
-        return SourceError(reason, href=self.header.href, status=Status.CORRUPT)
-
     async def _open_by_gdal(self) -> LevelledSource:
         """Open the version that the header describes, once."""
         async with self._opening:
@@ -292,14 +293,7 @@ class _SourceWithFallBack:
                 opened = await self._fall_back.open_(
                     header.href, overview=self._overview, cost=self._cost, etag=header.etag
                 )
-                seen = opened.header
-                if (seen.nbytes, seen.width, seen.height, seen.n_bands, seen.dtype) != (
-                    header.nbytes,
-                    header.width,
-                    header.height,
-                    header.n_bands,
-                    header.dtype,
-                ):
+                if _PIXELS_OF(opened.header) != _PIXELS_OF(header):
                     raise SourceError(
                         "GDAL finds another size, dtype or number of bands than its header says",
                         href=header.href,

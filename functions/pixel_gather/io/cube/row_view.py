@@ -168,10 +168,7 @@ class RowArray:
         n_rows, n_images = self.shape[0], self._lengths[1]
         if first is Ellipsis:
             first, others = slice(None), []
-        if isinstance(first, slice):
-            rows = np.arange(n_rows)[first]
-        else:
-            rows = np.atleast_1d(np.arange(n_rows)[first])
+        rows = np.atleast_1d(np.arange(n_rows)[first])
         if not len(rows):
             return np.empty((0, *self._others), self.dtype)
         low, high = int(rows.min()) // n_images, int(rows.max()) // n_images + 1
