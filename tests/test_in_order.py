@@ -8,10 +8,12 @@ import pytest
 
 from pixel_gather.core.in_order import begun, in_order
 from pixel_gather.core.model.source import Source
+from support.in_loop import in_loop
 
 
 @pytest.mark.parametrize("most_ahead", [1, 3, 10, 20])
-def test_results_come_in_order_and_few_sources_are_taken_ahead(most_ahead: int) -> None:
+@in_loop
+async def test_results_come_in_order_and_few_sources_are_taken_ahead(most_ahead: int) -> None:
     """The later a source, the sooner it is done. The list is only read as far as it is needed."""
     taken: list[str] = []
 
@@ -24,14 +26,10 @@ def test_results_come_in_order_and_few_sources_are_taken_ahead(most_ahead: int) 
         await asyncio.sleep((10 - int(source.href)) / 1000)
         return source.href
 
-    async def run() -> tuple[list[str], list[int]]:
-        found, ahead = [], []
-        async for each in in_order(sources(), work, most_ahead=most_ahead):
-            found.append(each)
-            ahead.append(len(taken) - len(found) + 1)
-        return found, ahead
-
-    found, ahead = asyncio.run(run())
+    found, ahead = [], []
+    async for each in in_order(sources(), work, most_ahead=most_ahead):
+        found.append(each)
+        ahead.append(len(taken) - len(found) + 1)
 
     assert found == [str(n) for n in range(10)]
     assert max(ahead) == min(most_ahead, 10)
@@ -61,7 +59,8 @@ def test_closing_cancels_what_is_under_way() -> None:
     assert ended == ["1", "2", "3"]
 
 
-def test_an_error_ends_the_others() -> None:
+@in_loop
+async def test_an_error_ends_the_others() -> None:
     """It is raised where the result would have come."""
 
     async def work(source: Source) -> str:
@@ -69,13 +68,10 @@ def test_an_error_ends_the_others() -> None:
             raise ValueError("broken")
         return source.href
 
-    async def run() -> None:
-        results = in_order((Source(href=str(n)) for n in range(5)), work, most_ahead=2)
-        assert await anext(results) == "0"
-        with pytest.raises(ValueError, match="broken"):
-            await anext(results)
-
-    asyncio.run(run())
+    results = in_order((Source(href=str(n)) for n in range(5)), work, most_ahead=2)
+    assert await anext(results) == "0"
+    with pytest.raises(ValueError, match="broken"):
+        await anext(results)
 
 
 def test_what_has_begun_makes_its_first_item_before_anybody_asks() -> None:

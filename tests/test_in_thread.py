@@ -11,9 +11,11 @@ from functools import partial
 import pytest
 
 from pixel_gather.core.in_thread import _threads, in_thread, threads_worked_s
+from support.in_loop import in_loop
 
 
-def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
+@in_loop
+async def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
     """After one cancellation or two, no thread writes to the array."""
     may_end, events = threading.Event(), list[str]()
 
@@ -21,35 +23,30 @@ def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
         may_end.wait(5)
         events.append("thread ended")
 
-    async def cancel_while_working() -> None:
-        task = asyncio.create_task(in_thread(work))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.sleep(0.01)
-        task.cancel()
-        asyncio.get_running_loop().call_later(0.02, may_end.set)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        events.append("task ended")
-
-    asyncio.run(cancel_while_working())
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    task.cancel()
+    asyncio.get_running_loop().call_later(0.02, may_end.set)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    events.append("task ended")
 
     assert events == ["thread ended", "task ended"]
 
 
-def test_in_thread_does_several_works_at_a_time_and_returns_their_results() -> None:
+@in_loop
+async def test_in_thread_does_several_works_at_a_time_and_returns_their_results() -> None:
     """Each caller gets its own result, also where one of them gave up."""
-
-    async def all_but_one() -> list[int]:
-        given_up = asyncio.create_task(in_thread(lambda: 100))
-        await asyncio.sleep(0)
-        given_up.cancel()
-        return await asyncio.gather(*(in_thread(partial(int, n)) for n in range(20)))
-
-    assert asyncio.run(all_but_one()) == list(range(20))
+    given_up = asyncio.create_task(in_thread(lambda: 100))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await asyncio.gather(*(in_thread(partial(int, n)) for n in range(20))) == list(range(20))
 
 
-def test_work_that_goes_first_is_done_before_what_waits() -> None:
+@in_loop
+async def test_work_that_goes_first_is_done_before_what_waits() -> None:
     """While all threads are busy, later work that goes first overtakes the others."""
     begun, may_end, done = threading.Semaphore(0), threading.Event(), list[str]()
 
@@ -57,20 +54,17 @@ def test_work_that_goes_first_is_done_before_what_waits() -> None:
         begun.release()
         may_end.wait(5)
 
-    async def put_all() -> None:
-        blocking = [in_thread(block) for _ in range(_threads().n)]
-        busy = asyncio.gather(*blocking)
-        await asyncio.sleep(0)
-        for _ in blocking:
-            await asyncio.to_thread(begun.acquire, timeout=5)
-        later = [in_thread(partial(done.append, "decoded")) for _ in range(3)]
-        first = [in_thread(partial(done.append, "compressed"), goes_first=True) for _ in range(2)]
-        waiting = asyncio.gather(*later, *first)
-        await asyncio.sleep(0)
-        may_end.set()
-        await asyncio.gather(busy, waiting)
-
-    asyncio.run(put_all())
+    blocking = [in_thread(block) for _ in range(_threads().n)]
+    busy = asyncio.gather(*blocking)
+    await asyncio.sleep(0)
+    for _ in blocking:
+        await asyncio.to_thread(begun.acquire, timeout=5)
+    later = [in_thread(partial(done.append, "decoded")) for _ in range(3)]
+    first = [in_thread(partial(done.append, "compressed"), goes_first=True) for _ in range(2)]
+    waiting = asyncio.gather(*later, *first)
+    await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.gather(busy, waiting)
 
     assert sorted(done[:2]) == ["compressed", "compressed"]
     assert done[2:] == ["decoded"] * 3

@@ -21,6 +21,7 @@ from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
+from support.in_loop import in_loop
 
 type Array = np.ndarray[Any, Any]
 
@@ -153,24 +154,21 @@ CASES: Final = (
 
 
 @pytest.mark.long
-def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
+@in_loop
+async def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
     """Status and reason are as expected, word for word."""
-
-    async def answers() -> dict[str, tuple[Status, str]]:
-        told = {}
-        settings = GdalSettings(max_children=1)
-        objects = Objects(StoreSettings())
-        async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=settings) as reader:
-            for index, case in enumerate(CASES):
-                path = tmp_path / f"{index}.tif"
-                case.write(path)
-                try:
-                    await _read(reader, path.as_uri())
-                except SourceError as error:
-                    told[case.id] = (error.status, error.reason)
-        return told
-
-    assert asyncio.run(answers()) == {case.id: (case.status, case.says) for case in CASES}
+    told = {}
+    settings = GdalSettings(max_children=1)
+    objects = Objects(StoreSettings())
+    async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=settings) as reader:
+        for index, case in enumerate(CASES):
+            path = tmp_path / f"{index}.tif"
+            case.write(path)
+            try:
+                await _read(reader, path.as_uri())
+            except SourceError as error:
+                told[case.id] = (error.status, error.reason)
+    assert told == {case.id: (case.status, case.says) for case in CASES}
 
 
 @pytest.mark.parametrize(

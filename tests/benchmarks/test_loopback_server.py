@@ -16,6 +16,7 @@ from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_ser
 from benchmarks.paced_link import PacedLink
 from benchmarks.range_answers import Request, StoredFile, answer
 from benchmarks.throttle import Throttle
+from support.in_loop import in_loop
 
 CONTENT = bytes(range(256)) * 1024
 SIZE = len(CONTENT)
@@ -218,27 +219,26 @@ def test_server_answers_by_tls_to_who_trusts_it(server: LoopbackServer) -> None:
     assert [row.path for row in server.log().requests] == ["/a.tif"]
 
 
-def test_paced_link_takes_turns() -> None:
+@in_loop
+async def test_paced_link_takes_turns() -> None:
     """A long body does not keep a short one waiting until it is through."""
     done: list[str] = []
 
-    async def send_both() -> None:
-        link, end = PacedLink(bytes_per_s=1e8), asyncio.Event()
+    link, end = PacedLink(bytes_per_s=1e8), asyncio.Event()
 
-        def note_the_end() -> None:
-            done.append("long")
-            end.set()
+    def note_the_end() -> None:
+        done.append("long")
+        end.set()
 
-        link.send(bytes(1_000_000), lambda _: True, note_the_end)
-        link.send(bytes(100_000), lambda _: True, lambda: done.append("short"))
-        await end.wait()
-
-    asyncio.run(send_both())
+    link.send(bytes(1_000_000), lambda _: True, note_the_end)
+    link.send(bytes(100_000), lambda _: True, lambda: done.append("short"))
+    await end.wait()
 
     assert done == ["short", "long"]
 
 
-def test_paced_link_drops_what_nobody_listens_to() -> None:
+@in_loop
+async def test_paced_link_drops_what_nobody_listens_to() -> None:
     """A closed connection's rest takes no bandwidth from the others."""
     sizes: list[int] = []
     done: list[str] = []
@@ -247,10 +247,7 @@ def test_paced_link_drops_what_nobody_listens_to() -> None:
         sizes.append(len(piece))
         return False
 
-    async def send() -> None:
-        PacedLink(bytes_per_s=1.0).send(bytes(10_000_000), refuse, lambda: done.append("told"))
-
-    asyncio.run(send())
+    PacedLink(bytes_per_s=1.0).send(bytes(10_000_000), refuse, lambda: done.append("told"))
 
     assert len(sizes) == 1
     assert done == ["told"]

@@ -15,6 +15,7 @@ from pixel_gather.core.model.window import WindowRule
 from pixel_gather.features.drill.read_pixels import DrilledPixel, drill
 from pixel_gather.features.index.read_headers import index_sources
 from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
+from support.in_loop import in_loop
 
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))
@@ -34,38 +35,34 @@ class _HeaderPacker:
         return b"known"
 
 
-def test_drill_says_which_sources_were_read() -> None:
+@in_loop
+async def test_drill_says_which_sources_were_read() -> None:
     """Only sources that were read are reported. The time of others is no measure."""
     limiter = FakeLimiter()
     reader = FakeReader({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A})
 
-    async def run() -> list[Status]:
-        pixels = drill(
-            SOURCES,
-            WindowRule(pixels=(3, 4, 1, 1)),
-            bands=None,
-            reader=reader,
-            projector=FakeProjector(),
-            limiter=limiter,
-            most_ahead=8,
-        )
-        return [pixel.status async for pixel in pixels]
-
-    assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
+    pixels = drill(
+        SOURCES,
+        WindowRule(pixels=(3, 4, 1, 1)),
+        bands=None,
+        reader=reader,
+        projector=FakeProjector(),
+        limiter=limiter,
+        most_ahead=8,
+    )
+    assert [pixel.status async for pixel in pixels] == [Status.OK, Status.MISSING, Status.OK]
     assert sorted(limiter.read) == [("a", 2), ("b", 2)]
 
 
-def test_index_sources_says_which_sources_were_opened() -> None:
+@in_loop
+async def test_index_sources_says_which_sources_were_opened() -> None:
     """Only opened sources are reported. A request that was hedged counts once."""
     limiter = FakeLimiter()
 
-    async def run() -> list[Status]:
-        indexed = index_sources(
-            SOURCES, overview=None, reader=_HeaderPacker(), limiter=limiter, most_ahead=8, source_timeout_s=5
-        )
-        return [each.status async for each in indexed]
-
-    assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
+    indexed = index_sources(
+        SOURCES, overview=None, reader=_HeaderPacker(), limiter=limiter, most_ahead=8, source_timeout_s=5
+    )
+    assert [each.status async for each in indexed] == [Status.OK, Status.MISSING, Status.OK]
     assert sorted(limiter.read) == [("a", 1), ("b", 1)]
 
 
@@ -89,7 +86,8 @@ def test_nan_and_the_sources_nodata_are_no_pixel(
     assert pixel.is_nodata(value) is is_nodata
 
 
-def test_a_source_that_opens_too_late_is_told_apart() -> None:
+@in_loop
+async def test_a_source_that_opens_too_late_is_told_apart() -> None:
     """The others are indexed. The reason says how long was waited."""
 
     class Slow(_HeaderPacker):
@@ -98,13 +96,10 @@ def test_a_source_that_opens_too_late_is_told_apart() -> None:
                 await asyncio.sleep(60)
             return await super().packed_header_of(href, overview=overview, cost=cost)
 
-    async def run() -> list[tuple[Status, str | None, bytes | None]]:
-        indexed = index_sources(
-            SOURCES, overview=None, reader=Slow(), limiter=FakeLimiter(), most_ahead=8, source_timeout_s=0.05
-        )
-        return [(each.status, each.reason, each.packed_header) async for each in indexed]
-
-    assert asyncio.run(run()) == [
+    indexed = index_sources(
+        SOURCES, overview=None, reader=Slow(), limiter=FakeLimiter(), most_ahead=8, source_timeout_s=0.05
+    )
+    assert [(each.status, each.reason, each.packed_header) async for each in indexed] == [
         (Status.OK, None, b"known"),
         (Status.MISSING, "no such object", None),
         (Status.TIMED_OUT, "not opened within 0.05 s", None),
@@ -135,22 +130,19 @@ def test_a_drilled_pixel_has_the_wanted_bands() -> None:
     assert other.values == (A[0, 4, 3] + 1, A[0, 4, 3])
 
 
-def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
+@in_loop
+async def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
     """The other sources are read."""
-
-    async def run() -> list[DrilledPixel]:
-        pixels = drill(
-            (Source(href="a"),),
-            WindowRule(point=(11.0, 46.0), size=(1, 1), crs="EPSG:4326"),
-            bands=None,
-            reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
-            projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
-            limiter=FakeLimiter(),
-            most_ahead=8,
-        )
-        return [pixel async for pixel in pixels]
-
-    (pixel,) = asyncio.run(run())
+    pixels = drill(
+        (Source(href="a"),),
+        WindowRule(point=(11.0, 46.0), size=(1, 1), crs="EPSG:4326"),
+        bands=None,
+        reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
+        projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
+        limiter=FakeLimiter(),
+        most_ahead=8,
+    )
+    (pixel,) = [pixel async for pixel in pixels]
 
     assert pixel.status is Status.UNSUPPORTED
     assert pixel.reason == "crs: no way to EPSG:3857"

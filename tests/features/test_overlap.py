@@ -15,6 +15,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace
 from support.fakes import FakeLimiter, FakeOpened, FakeReader, access_to, table_of
+from support.in_loop import in_loop
 
 N_SHARDS = 12
 MOST_SHARDS = 4
@@ -67,20 +68,18 @@ class SlowCube(ZarrCube, frozen=True, kw_only=True):
         return stored
 
 
-def test_shard_is_stored_while_the_next_is_read() -> None:
+@in_loop
+async def test_shard_is_stored_while_the_next_is_read() -> None:
     """Otherwise this store would wait for ever. A fifth shard waits for memory."""
     log = Log()
     place = GrownPlace(
         images=IMAGES, request=REQUEST, watch=lambda store: SlowCube(store=store, place="place", log=log)
     )
 
-    async def run() -> None:
-        plan, tasks = await place.planned_first(table_of(*NAMES))
-        sources = access_to(LoggingReader(IMAGES, log=log), limiter=FakeLimiter(1), timeout_s=10.0)
-        context = replace(place.context().of_plan(plan.claim), sources=sources)
-        await _gather_shards(plan, tasks, context=context, on_progress=_ignore)
-
-    asyncio.run(run())
+    plan, tasks = await place.planned_first(table_of(*NAMES))
+    sources = access_to(LoggingReader(IMAGES, log=log), limiter=FakeLimiter(1), timeout_s=10.0)
+    context = replace(place.context().of_plan(plan.claim), sources=sources)
+    await _gather_shards(plan, tasks, context=context, on_progress=_ignore)
 
     (pixels,) = place.values("band_1")
     assert pixels[:, 0, 0].tolist() == list(range(1, N_SHARDS + 1))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pixel_gather.features.gather.shards_in_flight import ShardsInFlight
+from support.in_loop import in_loop
 
 MIB = 2**20
 
@@ -95,36 +96,34 @@ def test_large_shards_stay_few(mib: int, most: int) -> None:
     assert limits(clocks, clocks.shards(shard_nbytes=mib * MIB), 6 * [(1, 0.1)])[-1] == most
 
 
-def test_as_many_are_admitted_as_the_limit_says() -> None:
+@in_loop
+async def test_as_many_are_admitted_as_the_limit_says() -> None:
     """Others wait, also after the limit has fallen, and after an error."""
     clocks = Clocks()
     shards = clocks.shards()
     inside: list[int] = []
 
-    async def run() -> list[int]:
-        ends = [asyncio.Event() for _ in range(24)]
+    ends = [asyncio.Event() for _ in range(24)]
 
-        async def one(number: int) -> None:
-            async with shards:
-                inside.append(number)
-                await ends[number].wait()
-                inside.remove(number)
-                if number == 1:
-                    raise OSError
+    async def one(number: int) -> None:
+        async with shards:
+            inside.append(number)
+            await ends[number].wait()
+            inside.remove(number)
+            if number == 1:
+                raise OSError
 
-        works = [asyncio.ensure_future(one(number)) for number in range(24)]
-        found = []
-        for number, share in enumerate([0.1, 0.1, 0.1] + 16 * [1.0]):
+    works = [asyncio.ensure_future(one(number)) for number in range(24)]
+    found = []
+    for number, share in enumerate([0.1, 0.1, 0.1] + 16 * [1.0]):
+        await asyncio.sleep(0)
+        clocks.pass_(1, share=share)
+        ends[number].set()
+        for _ in range(5):
             await asyncio.sleep(0)
-            clocks.pass_(1, share=share)
-            ends[number].set()
-            for _ in range(5):
-                await asyncio.sleep(0)
-            found.append(len(inside))
-        for event in ends:
-            event.set()
-        await asyncio.gather(*works, return_exceptions=True)
-        return found
-
-    assert asyncio.run(run()) == [2, 3] + 8 * [4] + 8 * [3] + [2]
+        found.append(len(inside))
+    for event in ends:
+        event.set()
+    await asyncio.gather(*works, return_exceptions=True)
+    assert found == [2, 3] + 8 * [4] + 8 * [3] + [2]
     assert inside == []

@@ -27,6 +27,7 @@ from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.map_round import plan_round
 from pixel_gather.tables.map_tasks import last_attempt, missing_tasks, round_files
 from support.fakes import FakeControl
+from support.in_loop import in_loop
 from support.measured_scene import measured_scene
 
 N = 7
@@ -89,75 +90,62 @@ async def _run(state: MapState, files: FakeControl, *, lost: frozenset[int] = fr
 
 
 @pytest.mark.parametrize("n_tasks", [1, 2, N])
-def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
+@in_loop
+async def test_every_scene_is_in_one_task_and_comes_back(n_tasks: int) -> None:
     """So does a value that is not finite. The state is what was written."""
-
-    async def work() -> MapState:
-        files, state = FakeControl(), _state(_rounds())
-        state.number = 9
-        await write_round(state, files, n_tasks=1)
-        state.scenes[0].measured = measured_scene(float("nan"), error=float("inf"))
-        state.number = 10  # not the last one by name
-        state = await write_round(state, files, n_tasks=n_tasks)
-        assert len(await missing_tasks(state.tasks, round_files(files, 10))) == n_tasks
-        await _run(state, files)
-        assert await missing_tasks(state.tasks, round_files(files, 10)) == []
-        last, result = await last_attempt(files, load_round)
-        assert (last and last.number, result) == (10, None)
-        found, read = await merge_round(await load_round(files, 10), files)
-        assert sorted(read) == list(range(N))
-        return found
-
-    found = asyncio.run(work())
+    files, state = FakeControl(), _state(_rounds())
+    state.number = 9
+    await write_round(state, files, n_tasks=1)
+    state.scenes[0].measured = measured_scene(float("nan"), error=float("inf"))
+    state.number = 10  # not the last one by name
+    state = await write_round(state, files, n_tasks=n_tasks)
+    assert len(await missing_tasks(state.tasks, round_files(files, 10))) == n_tasks
+    await _run(state, files)
+    assert await missing_tasks(state.tasks, round_files(files, 10)) == []
+    last, result = await last_attempt(files, load_round)
+    assert (last and last.number, result) == (10, None)
+    found, read = await merge_round(await load_round(files, 10), files)
+    assert sorted(read) == list(range(N))
 
     assert [each.value for each in found.scenes] == [float(n) for n in range(N)]
     assert found.usd > 0
 
 
 @pytest.mark.parametrize("damaged", ["rounds/0/state", "rounds/0/measured/"])
-def test_a_damaged_control_file_is_named(damaged: str) -> None:
+@in_loop
+async def test_a_damaged_control_file_is_named(damaged: str) -> None:
     """The error says what to do."""
-
-    async def work() -> None:
-        files = FakeControl()
-        await _run(await write_round(_state(_rounds()), files, n_tasks=1), files)
-        (key,) = (each for each in files.files if each.startswith(damaged))
-        files.files[key] = b"{}"
-        with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
-            await merge_round(await load_round(files, 0), files)
-
-    asyncio.run(work())
+    files = FakeControl()
+    await _run(await write_round(_state(_rounds()), files, n_tasks=1), files)
+    (key,) = (each for each in files.files if each.startswith(damaged))
+    files.files[key] = b"{}"
+    with pytest.raises(StoreError, match=f"^{key} is damaged .*: remove this control file and run again"):
+        await merge_round(await load_round(files, 0), files)
 
 
-def test_task_is_measured_once() -> None:
+@in_loop
+async def test_task_is_measured_once() -> None:
     """A second worker of the same task changes nothing."""
-
-    async def work() -> tuple[int | None, int | None]:
-        files, state = FakeControl(), _state(_rounds())
-        state = await write_round(state, files, n_tasks=1)
-        (task,) = state.tasks
-        first = await measure_task(task, files, 0, measure=_measure, longest_s=9)
-        return first, await measure_task(task, files, 0, measure=_measure, longest_s=9)
-
-    assert asyncio.run(work()) == (N, None)
+    files, state = FakeControl(), _state(_rounds())
+    state = await write_round(state, files, n_tasks=1)
+    (task,) = state.tasks
+    first = await measure_task(task, files, 0, measure=_measure, longest_s=9)
+    assert (first, await measure_task(task, files, 0, measure=_measure, longest_s=9)) == (N, None)
 
 
-def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
+@in_loop
+async def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
     """Those that others have read keep their values."""
-
-    async def work() -> tuple[MapState, MapState]:
-        files, rounds = FakeControl(), _rounds()
-        state = _state(rounds)
-        state = await write_round(state, files, n_tasks=3)
-        await _run(state, files, lost=frozenset({1}))
-        state, read = await merge_round(state, files)
-        again = next_round(state, read, rounds)
-        again = await write_round(again, files, n_tasks=len(again.wanted))
-        await _run(again, files, lost=frozenset({0}))
-        state, read = await merge_round(again, files)
-        return again, next_round(state, read, rounds)
-
-    again, last = asyncio.run(work())
+    files, rounds = FakeControl(), _rounds()
+    state = _state(rounds)
+    state = await write_round(state, files, n_tasks=3)
+    await _run(state, files, lost=frozenset({1}))
+    state, read = await merge_round(state, files)
+    again = next_round(state, read, rounds)
+    again = await write_round(again, files, n_tasks=len(again.wanted))
+    await _run(again, files, lost=frozenset({0}))
+    state, read = await merge_round(again, files)
+    last = next_round(state, read, rounds)
 
     assert [at for at, _ in again.wanted] == [2, 3]
     assert (again.number, again.n_tries) == (1, 2)
@@ -165,21 +153,18 @@ def test_scenes_of_a_lost_worker_are_read_again_alone_and_then_listed() -> None:
     assert [each.status for each in last.scenes] == [Status.LOST if n == 2 else Status.OK for n in range(N)]
 
 
-def test_scenes_of_a_worker_that_was_late_are_not_lost() -> None:
+@in_loop
+async def test_scenes_of_a_worker_that_was_late_are_not_lost() -> None:
     """It commits after its round has ended, and the second worker of each scene is lost."""
-
-    async def work() -> MapState:
-        files, rounds = FakeControl(), _rounds()
-        first = await write_round(_state(rounds), files, n_tasks=1)
-        state, read = await merge_round(first, files)
-        again = next_round(state, read, rounds)
-        again = await write_round(again, files, n_tasks=len(again.wanted))
-        await _run(again, files, lost=frozenset(range(1, N)))
-        await _run(first, files)
-        state, read = await merge_round(again, files)
-        return next_round(state, read, rounds)
-
-    last = asyncio.run(work())
+    files, rounds = FakeControl(), _rounds()
+    first = await write_round(_state(rounds), files, n_tasks=1)
+    state, read = await merge_round(first, files)
+    again = next_round(state, read, rounds)
+    again = await write_round(again, files, n_tasks=len(again.wanted))
+    await _run(again, files, lost=frozenset(range(1, N)))
+    await _run(first, files)
+    state, read = await merge_round(again, files)
+    last = next_round(state, read, rounds)
 
     assert last.wanted == []
     assert [each.value for each in last.scenes] == [float(n) for n in range(N)]
@@ -208,21 +193,19 @@ def test_round_in_which_no_worker_can_read_fails(*, has_sample: bool) -> None:
         asyncio.run(work())
 
 
-def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
+@in_loop
+async def test_scenes_that_are_late_are_listed_as_timed_out() -> None:
     """Those that were read in time are kept."""
 
     async def slow(wanted: Sequence[WantedRead], done: Callable[[RankedScene], None]) -> None:
         await _measure(wanted[:2], done)
         await asyncio.sleep(60)
 
-    async def work() -> MapState:
-        files, state = FakeControl(), _state(_rounds())
-        state = await write_round(state, files, n_tasks=1)
-        await measure_task(state.tasks[0], files, 0, measure=slow, longest_s=0.01)
-        found, _ = await merge_round(state, files)
-        return found
-
-    statuses = [each.status for each in asyncio.run(work()).scenes]
+    files, state = FakeControl(), _state(_rounds())
+    state = await write_round(state, files, n_tasks=1)
+    await measure_task(state.tasks[0], files, 0, measure=slow, longest_s=0.01)
+    found, _ = await merge_round(state, files)
+    statuses = [each.status for each in found.scenes]
 
     assert statuses == [Status.OK] * 2 + [Status.TIMED_OUT] * (N - 2)
 

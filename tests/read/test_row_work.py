@@ -8,25 +8,24 @@ import pytest
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.read.row_work import RowWork
+from support.in_loop import in_loop
 
 
-def test_work_on_a_group_starts_when_all_of_its_sources_are_there() -> None:
+@in_loop
+async def test_work_on_a_group_starts_when_all_of_its_sources_are_there() -> None:
     """Two groups of two rows and one of a single row, each source of which ends in its own time."""
     done: list[tuple[int, list[list[str | None]]]] = []
 
     async def work(start: int, rows: Sequence[Sequence[Outcome]]) -> None:
         done.append((start, [[each.reason for each in row] for row in rows]))
 
-    async def read() -> None:
-        async with RowWork(n_slots=2, stops=[2, 4, 5], work=work) as rows:
-            for row, slot in ((2, 0), (0, 1), (3, 1), (4, 0), (3, 0), (4, 1), (2, 1), (1, 0), (1, 1)):
-                rows.note(row, slot, Outcome(status=Status.OK, reason=f"{row} {slot}"))
-            await asyncio.sleep(0)
-            assert [start for start, _ in done] == [4, 2]
-            rows.note(0, 0, Outcome(status=Status.OK, reason="0 0"))
-            await rows.ended()
-
-    asyncio.run(read())
+    async with RowWork(n_slots=2, stops=[2, 4, 5], work=work) as rows:
+        for row, slot in ((2, 0), (0, 1), (3, 1), (4, 0), (3, 0), (4, 1), (2, 1), (1, 0), (1, 1)):
+            rows.note(row, slot, Outcome(status=Status.OK, reason=f"{row} {slot}"))
+        await asyncio.sleep(0)
+        assert [start for start, _ in done] == [4, 2]
+        rows.note(0, 0, Outcome(status=Status.OK, reason="0 0"))
+        await rows.ended()
 
     assert done == [
         (4, [["4 0", "4 1"]]),
@@ -63,7 +62,8 @@ def test_work_ends_with_its_shard() -> None:
         events.clear()
 
 
-def test_work_has_ended_when_the_shard_has() -> None:
+@in_loop
+async def test_work_has_ended_when_the_shard_has() -> None:
     """Its pixels' memory is used again at once."""
     ended = []
 
@@ -74,10 +74,7 @@ def test_work_has_ended_when_the_shard_has() -> None:
             await asyncio.sleep(0)
             ended.append(start)
 
-    async def read() -> None:
-        async with RowWork(n_slots=1, stops=[1], work=work) as rows:
-            rows.note(0, 0, Outcome(status=Status.OK))
-            await asyncio.sleep(0)
-        assert ended == [0]
-
-    asyncio.run(read())
+    async with RowWork(n_slots=1, stops=[1], work=work) as rows:
+        rows.note(0, 0, Outcome(status=Status.OK))
+        await asyncio.sleep(0)
+    assert ended == [0]

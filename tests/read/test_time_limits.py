@@ -7,7 +7,7 @@ import pytest
 
 from pixel_gather.core.errors import ShardLateError, ShardsLeftError
 from pixel_gather.core.read.time_limits import ShardTimes, in_time, reading_s
-from support.virtual_time import run_virtually
+from support.in_loop import in_virtual_time
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])
@@ -30,16 +30,14 @@ def test_first_try_that_is_in_time_is_left_alone(limit_s: float | None) -> None:
     assert asyncio.run(in_time(_work(0.01, []), limit_s=limit_s)) == "filled"
 
 
-def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() -> None:
+@in_virtual_time
+async def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() -> None:
     """No part of it runs on when a fresh worker begins."""
     ended: list[str] = []
 
-    async def try_() -> float:
-        with pytest.raises(ShardLateError, match="not filled in time"):
-            await in_time(_work(3600, ended), limit_s=100)
-        return asyncio.get_running_loop().time()
-
-    assert run_virtually(try_()) == 75
+    with pytest.raises(ShardLateError, match="not filled in time"):
+        await in_time(_work(3600, ended), limit_s=100)
+    assert asyncio.get_running_loop().time() == 75
     assert ended == ["work"]
 
 

@@ -1,7 +1,5 @@
 """Tasks of a round, in memory: what two calls at once cut and commit."""
 
-import asyncio
-
 import msgspec
 import pytest
 
@@ -14,6 +12,7 @@ from pixel_gather.tables.map_tasks import (
     task_scenes,
 )
 from support.fakes import FakeControl
+from support.in_loop import in_loop
 
 
 def state_of(tasks: list[MapTask]) -> bytes:
@@ -26,29 +25,25 @@ def tasks_of(state: bytes) -> list[MapTask]:
     return msgspec.json.decode(state, type=list[MapTask])
 
 
-def test_other_scenes_of_the_same_length_leave_those_of_the_state_that_counts() -> None:
+@in_loop
+async def test_other_scenes_of_the_same_length_leave_those_of_the_state_that_counts() -> None:
     """Two calls at once may have read another version of the list. The first state counts for both."""
     files = FakeControl()
 
-    async def run() -> list[bytes]:
-        first = await begin_round(files, [b"one", b"two"], state_of, started_at=1.0)
-        second = await begin_round(files, [b"six", b"ten"], state_of, started_at=1.0)
-        assert first == second
-        return [await task_scenes(task, files) for task in tasks_of(second)]
-
-    assert asyncio.run(run()) == [b"one", b"two"]
+    first = await begin_round(files, [b"one", b"two"], state_of, started_at=1.0)
+    second = await begin_round(files, [b"six", b"ten"], state_of, started_at=1.0)
+    assert first == second
+    assert [await task_scenes(task, files) for task in tasks_of(second)] == [b"one", b"two"]
 
 
-def test_the_worker_that_commits_a_task_first_is_the_one() -> None:
+@in_loop
+async def test_the_worker_that_commits_a_task_first_is_the_one() -> None:
     """What a second one has measured is dropped, and it is told so."""
     files = FakeControl()
 
-    async def run() -> tuple[list[bool], list[bytes]]:
-        (task,) = tasks_of(await begin_round(files, [b"scenes"], state_of, started_at=1.0))
-        committed = [await commit_task(task, files, sidecar) for sidecar in (b"first", b"second")]
-        return committed, await read_sidecars(files, [task])
-
-    assert asyncio.run(run()) == ([True, False], [b"first"])
+    (task,) = tasks_of(await begin_round(files, [b"scenes"], state_of, started_at=1.0))
+    committed = [await commit_task(task, files, sidecar) for sidecar in (b"first", b"second")]
+    assert (committed, await read_sidecars(files, [task])) == ([True, False], [b"first"])
 
 
 @pytest.mark.parametrize(
@@ -56,17 +51,15 @@ def test_the_worker_that_commits_a_task_first_is_the_one() -> None:
     [([b"one", b"two"], 1.0, 1), ([b"one", b"two"], 2.0, 0), ([b"on", b"etwo"], 1.0, 0)],
     ids=["same", "later attempt", "other cut"],
 )
-def test_what_was_measured_counts_for_the_same_tasks_of_the_same_attempt(
+@in_loop
+async def test_what_was_measured_counts_for_the_same_tasks_of_the_same_attempt(
     scenes: list[bytes], started_at: float, n_committed: int
 ) -> None:
     """The state of a round has expired, and the sidecar of its first task has not."""
     files = FakeControl()
 
-    async def run() -> int:
-        first, _ = tasks_of(await begin_round(files, [b"one", b"two"], state_of, started_at=1.0))
-        await commit_task(first, files, b"measured")
-        del files.files["state"]
-        tasks = tasks_of(await begin_round(files, scenes, state_of, started_at=started_at))
-        return len(await committed_tasks(tasks, files))
-
-    assert asyncio.run(run()) == n_committed
+    first, _ = tasks_of(await begin_round(files, [b"one", b"two"], state_of, started_at=1.0))
+    await commit_task(first, files, b"measured")
+    del files.files["state"]
+    tasks = tasks_of(await begin_round(files, scenes, state_of, started_at=started_at))
+    assert len(await committed_tasks(tasks, files)) == n_committed

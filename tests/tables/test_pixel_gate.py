@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from pixel_gather.tables.pixel_gate import PixelGate
+from support.in_loop import in_loop
 
 
 @pytest.mark.parametrize(("sizes", "most_at_once"), [((4, 4, 4), 2), ((100, 4), 1), ((1,) * 20, 10)])
-def test_gate_holds_no_more_pixels_than_it_may(sizes: tuple[int, ...], most_at_once: int) -> None:
+@in_loop
+async def test_gate_holds_no_more_pixels_than_it_may(sizes: tuple[int, ...], most_at_once: int) -> None:
     """Work that is too large runs alone; all of it runs."""
     gate = PixelGate(10)
     held: list[int] = []
@@ -23,10 +25,7 @@ def test_gate_holds_no_more_pixels_than_it_may(sizes: tuple[int, ...], most_at_o
             held.remove(n)
             done += 1
 
-    async def all_works() -> None:
-        await asyncio.gather(*(work(n) for n in sizes))
-
-    asyncio.run(all_works())
+    await asyncio.gather(*(work(n) for n in sizes))
 
     assert done == len(sizes)
     assert most == most_at_once

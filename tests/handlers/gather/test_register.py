@@ -12,6 +12,7 @@ import pytest
 from handlers.gather.register import enter, leave
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.samples import N_SAMPLES, PIXELS, key_of, request_of, sample
+from support.in_loop import in_loop
 from support.lambda_functions import EXECUTION, StateMachine
 
 KEY = "pace/gathers.json"
@@ -73,15 +74,13 @@ def test_gather_that_is_overtaken_looks_again() -> None:
     assert json.loads(ledger.content).keys() == {"another", "a"}
 
 
-def test_register_that_was_read_before_is_read_again_if_it_has_changed() -> None:
+@in_loop
+async def test_register_that_was_read_before_is_read_again_if_it_has_changed() -> None:
     """A plan reads it when it begins, and enters much later."""
     ledger = FakeLedger(n_races=1)
 
-    async def entered_later() -> int:
-        before = asyncio.ensure_future(ledger.read())
-        return await enter(ledger, "a", wants=800, most=900, seconds=60.0, first_read=before)
-
-    assert asyncio.run(entered_later()) == 500
+    before = asyncio.ensure_future(ledger.read())
+    assert await enter(ledger, "a", wants=800, most=900, seconds=60.0, first_read=before) == 500
 
 
 def test_register_that_fails_or_is_always_changed_holds_up_no_gather() -> None:

@@ -1,6 +1,5 @@
 """Statistics of earlier rankings: those of older files do not count, and a store that fails stops nothing."""
 
-import asyncio
 from pathlib import Path
 from typing import override
 
@@ -16,6 +15,7 @@ from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.tables.find_bands import BandOf
 from support.fakes import FakeControl
+from support.in_loop import in_loop
 from support.measured_scene import measured_scene
 
 _SCENE = RankScene(id="s", time_us=0, bands={"b1": BandOf(Source(href="s3://a/0.tif"), 1)}, mask=None)
@@ -55,12 +55,9 @@ class _Refusing(FakeControl):
 
 
 @pytest.mark.parametrize("store", [_Refusing(), FakeControl(files={_KEY: b"this is no SQLite" * 100})])
-def test_a_ranking_goes_on_without_kept_statistics(store: FakeControl) -> None:
+@in_loop
+async def test_a_ranking_goes_on_without_kept_statistics(store: FakeControl) -> None:
     """All is measured anew."""
-
-    async def run() -> None:
-        async with open_kept_statistics(store, _REQUEST) as kept:
-            kept.put(_SCENE, step="step 0", measured=measured_scene(1.0))
-            assert kept.get(_SCENE, step="step 0") == measured_scene(1.0)
-
-    asyncio.run(run())
+    async with open_kept_statistics(store, _REQUEST) as kept:
+        kept.put(_SCENE, step="step 0", measured=measured_scene(1.0))
+        assert kept.get(_SCENE, step="step 0") == measured_scene(1.0)
