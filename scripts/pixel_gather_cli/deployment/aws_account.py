@@ -5,12 +5,12 @@ from typing import Any
 
 import botocore.session
 from botocore.credentials import ReadOnlyCredentials
-from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import NoCredentialsError, NoRegionError
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
 from pixel_gather.core.errors import DeploymentError
-from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.aws_errors import answer_unless, aws_errors_in_words
 
 _TIMEOUT_S = 60
 
@@ -68,14 +68,10 @@ class AwsAccount:
 
     def _describe(self, stack: str) -> dict[str, str]:
         client = self.client("cloudformation")
-        with aws_errors_in_words():
-            try:
-                (found,) = client.describe_stacks(StackName=stack)["Stacks"]
-            except ClientError as error:
-                if code_of(error) != "ValidationError":
-                    raise
-                raise DeploymentError(
-                    f"there is no stack {stack} in {client.meta.region_name}: --stack and --region name "
-                    "another"
-                ) from error
+        answer = answer_unless({"ValidationError"}, lambda: client.describe_stacks(StackName=stack))
+        if answer is None:
+            raise DeploymentError(
+                f"there is no stack {stack} in {client.meta.region_name}: --stack and --region name another"
+            )
+        (found,) = answer["Stacks"]
         return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from copy import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from botocore.exceptions import ClientError
 from msgspec import Struct
 
 from pixel_gather.core.errors import DeploymentError, RequestError
 from pixel_gather.core.request.href_policy import HrefPolicy
 from pixel_gather.core.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
-from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.aws_errors import answer_unless, aws_errors_in_words
 from pixel_gather_cli.deployment.remote import Target, find_stack
 
 if TYPE_CHECKING:
@@ -121,13 +120,9 @@ class DeployedSchedules:
 
     def _get(self, group: str, name: str) -> Mapping[str, Any] | None:
         """Return a schedule; None if it was removed a moment ago, as the list tells late."""
-        try:
-            found: Mapping[str, Any] = self._scheduler.get_schedule(GroupName=group, Name=name)
-        except ClientError as error:
-            if code_of(error) != "ResourceNotFoundException":
-                raise
-            return None
-        return found
+        return answer_unless(
+            {"ResourceNotFoundException"}, lambda: self._scheduler.get_schedule(GroupName=group, Name=name)
+        )
 
     def remove(self, name: str) -> None:
         """Remove a schedule. Its cube stays, and a gather that runs goes on."""

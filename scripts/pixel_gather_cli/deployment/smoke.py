@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Self
 
-from botocore.exceptions import ClientError
 from msgspec import Struct
 
 from pixel_gather.core import samples
 from pixel_gather.core.errors import DeploymentError
-from pixel_gather.io.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.io.aws.aws_errors import answer_unless, aws_errors_in_words
 from pixel_gather.io.aws.gather_document import summary_key
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 
@@ -160,13 +159,9 @@ class DeployedStack:
         found: dict[str, Any] = {}
 
         def has_ended() -> bool:
-            try:
-                found.update(self.stepfunctions.describe_execution(executionArn=arn))
-            except ClientError as error:
-                if code_of(error) != "ExecutionDoesNotExist":
-                    raise
-                return False
-            return bool(found["status"] != "RUNNING" and found.get("redriveCount", 0) >= n_redrives)
+            describe = self.stepfunctions.describe_execution
+            found.update(answer_unless({"ExecutionDoesNotExist"}, lambda: describe(executionArn=arn)) or {})
+            return bool(found and found["status"] != "RUNNING" and found.get("redriveCount", 0) >= n_redrives)
 
         self.wait_until(has_ended, longest_s=_LONGEST_S)
         return found
