@@ -226,12 +226,7 @@ def _pieces(
     tile_width: int, tile_height: int, n_across: int, windows: tuple[Window, ...]
 ) -> tuple[_Piece, ...]:
     """Cut windows along tiles. Remembered, as images of one grid have the same windows."""
-    return tuple(_cut_windows(tile_width, tile_height, n_across, windows))
-
-
-def _cut_windows(
-    tile_width: int, tile_height: int, n_across: int, windows: Sequence[Window]
-) -> Iterator[_Piece]:
+    pieces: list[_Piece] = []
     for number, window in enumerate(windows):
         tile_cols = [
             (tile_col, *_overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop))
@@ -240,7 +235,8 @@ def _cut_windows(
         for tile_row in range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1):
             rows, out_rows = _overlap(tile_row * tile_height, tile_height, window.row_off, window.row_stop)
             for tile_col, cols, out_cols in tile_cols:
-                yield tile_row * n_across + tile_col, rows, cols, out_rows, out_cols, number
+                pieces.append((tile_row * n_across + tile_col, rows, cols, out_rows, out_cols, number))
+    return tuple(pieces)
 
 
 def _overlap(start: int, length: int, window_start: int, window_stop: int) -> tuple[slice, slice]:
