@@ -37,6 +37,7 @@ from pixel_gather.io.geotiff.tile_reads import (
 )
 from pixel_gather.io.geotiff.tiles_into_array import Pixels, fill_tile
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
+from pixel_gather.io.store.object_store import strong_etag
 
 type _Part = tuple[Pixels, Window]
 """An array, and the window on the raster whose pixels it takes."""
@@ -156,7 +157,7 @@ class OpenedGeoTiff:
             UnsupportedError: An offset or a size is impossible, or the object's version has no name.
             SourceError: The object cannot be read.
         """
-        if self.file.etag is None or self.file.etag.startswith("W/"):
+        if strong_etag(self.file.etag) is None:
             raise UnsupportedError("its store has no ETag that would tell a later change")
         tile_reads = await self._whole_tiles(window, bands)
         for each in tile_reads:

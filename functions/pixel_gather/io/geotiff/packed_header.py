@@ -29,6 +29,7 @@ from pixel_gather.io.geotiff.layout import (
 )
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES, OffsetRun, PackedRun, packed_run, unpacked_run
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
+from pixel_gather.io.store.object_store import strong_etag
 
 MAX_PACKED_NBYTES: Final = 1 << 16
 """Longest packed header that is made or opened."""
@@ -168,7 +169,7 @@ def pack(
         The packed header, or None: the object has no strong entity tag, the header is too long, `unpack`
         would refuse it, or only GDAL finds all overviews.
     """
-    if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
+    if strong_etag(header.etag) is None or header.nbytes > _MAX_OBJECT_NBYTES:
         return None
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
     if not all(each.kind in UNSIGNED and each.start <= _MAX_OBJECT_NBYTES for each in arrays):

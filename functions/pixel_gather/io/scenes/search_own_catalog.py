@@ -5,10 +5,10 @@ blocks is held. Blocks are fetched by range when a query needs them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from copy import replace
-from itertools import batched
+from itertools import batched, islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ from pixel_gather.io.scenes.catalog_format import (
     header_nbytes_of,
     parse_header,
 )
-from pixel_gather.io.store.object_store import Store
+from pixel_gather.io.store.object_store import Store, strong_etag
 from pixel_gather.io.store.store_error_status import errors_of_store
 
 type Item = dict[str, Any]
@@ -141,7 +141,7 @@ class Catalog:
         latest: dict[tuple[int, ...], set[int]] = {}
         n = n_expected
         ordered = matches.newest_first()
-        while some := _take(ordered, n):
+        while some := list(islice(ordered, n)):
             items = await self._items([row for row, _, _ in some])
             for (row, position, is_exact), item in zip(some, items, strict=True):
                 if not self._fits(row, item, query, is_exact=is_exact):
@@ -308,17 +308,13 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
     )
 
 
-def _take[T](values: Iterator[T], n: int) -> list[T]:
-    return [value for _, value in zip(range(n), values, strict=False)]
-
-
 async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> memoryview:
     """Read bytes [start, stop) of one version of a file, without a copy."""
     if start == stop:
         return memoryview(b"")
     options: dict[str, Any] = {"range": (start, stop)}
-    if etag is not None and not etag.startswith("W/"):
-        options["if_match"] = etag
+    if (strong := strong_etag(etag)) is not None:
+        options["if_match"] = strong
     with errors_of_store(f"{key} could not be read"):
         try:
             answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict

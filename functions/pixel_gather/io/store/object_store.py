@@ -202,7 +202,7 @@ class Objects:
             SourceError: With status MISSING, DENIED, CHANGED, TIMED_OUT, CORRUPT (the range begins
                 beyond the end) or UNSUPPORTED (the server does not answer ranges).
         """
-        wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
+        wanted = Wanted(start=start, stop=stop, if_match=strong_etag(etag))
         root, path = split_href(href)
         if root == "file://" and (why := why_no_file(f"/{path}")) is not None:
             raise SourceError(why, href=href, status=Status.MISSING)
@@ -294,6 +294,6 @@ def _open_client(root: str, settings: StoreSettings) -> Client:
     return open_store(root, settings)
 
 
-def _strong(etag: str | None) -> str | None:
-    """Return the value of If-Match. A weak tag never matches (RFC 9110, section 13.1.1)."""
+def strong_etag(etag: str | None) -> str | None:
+    """Return the value of If-Match. None for a weak tag, which never matches (RFC 9110, section 13.1.1)."""
     return None if etag is None or etag.startswith("W/") else etag
