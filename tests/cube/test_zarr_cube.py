@@ -71,13 +71,17 @@ def open_(folder: Path, **options: Any) -> xr.Dataset:
     return cube
 
 
+def cube_of(folder: Path, *given: Any, **request: Any) -> xr.Dataset:
+    """Gather images into a cube, as `gather` does, and open it."""
+    gather(folder, *given, **request)
+    return open_(folder)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("codec", ["none", "zstd", "blosc-lz4", "blosc-zstd"])
 def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> None:
     """Rows, coordinates and measurements equal those that were read."""
-    gather(tmp_path, {"a": A, "b": A + 1}, output={"codec": codec})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": A, "b": A + 1}, output={"codec": codec})
 
     assert dict(cube.sizes) == {"source": 2, "y": 6, "x": 8, "affine": 6}
     np.testing.assert_array_equal(cube["band_1"], np.stack([A[0, 3:9, 2:10], A[0, 3:9, 2:10] + 1]))
@@ -94,9 +98,7 @@ def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> Non
 
 def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
     """Its CRS, transform and pixel centres are the window's."""
-    gather(tmp_path, {"a": A, "b": A})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": A, "b": A})
 
     assert cube.rio.crs.to_epsg() == 32631
     assert tuple(cube["band_1"].rio.transform())[:6] == (10.0, 0.0, 500_020.0, 0.0, -10.0, 4_599_970.0)
@@ -107,9 +109,7 @@ def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
 
 def test_cube_of_a_crs_that_is_not_known_tells_of_none(tmp_path: Path) -> None:
     """The cube has x and y, but no CRS."""
-    gather(tmp_path, {"a": FakeImage(pixels=A, header={"crs": "EPSG:99999"})})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": FakeImage(pixels=A, header={"crs": "EPSG:99999"})})
 
     assert "crs_wkt" not in cube["spatial_ref"].attrs
     assert "standard_name" not in cube["x"].attrs
@@ -139,9 +139,7 @@ def test_cube_of_windows_too_small_to_be_seen_has_no_pictures(tmp_path: Path) ->
 def test_cube_in_degrees_has_longitude_and_latitude(tmp_path: Path) -> None:
     """CF's names for axes of a geographic CRS."""
     header = {"crs": "EPSG:4326", "transform": Transform(0.1, 0, 5, 0, -0.1, 50)}
-    gather(tmp_path, {"a": FakeImage(pixels=A, header=header)})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": FakeImage(pixels=A, header=header)})
 
     assert cube["x"].attrs["standard_name"] == "longitude"
     assert cube["y"].attrs["units"] == "degrees_north"
@@ -161,9 +159,7 @@ def test_cube_follows_geozarrs_conventions(tmp_path: Path) -> None:
 
 def test_rotated_cube_has_a_transform_but_no_axes(tmp_path: Path) -> None:
     """A rotated grid has no x and y axes, only a transform."""
-    gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": UTM_ROTATED})})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": FakeImage(pixels=A, header={"transform": UTM_ROTATED})})
 
     assert "x" not in cube.coords
     assert cube["spatial_ref"].attrs["GeoTransform"].split()[2] == "2.0"
@@ -202,9 +198,7 @@ def test_cube_of_several_crss_has_none_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("crs", [None, "EPSG:4326"])
 def test_cube_without_a_transform_has_no_place(tmp_path: Path, crs: str | None) -> None:
     """Photographs make a cube without a transform. If they name a CRS, the cube has it."""
-    gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": None, "crs": crs})})
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": FakeImage(pixels=A, header={"transform": None, "crs": crs})})
 
     assert "x" not in cube.coords
     assert cube.rio.crs == crs
@@ -283,9 +277,7 @@ def test_cube_of_times_has_them_to_the_microsecond(tmp_path: Path) -> None:
     """A list in which every row has a time makes ``time`` the first axis."""
     times = (1_600_000_000_000_001, 1_600_000_000_000_002)
     rows = tuple(CubeRow(time_us=t, sources=(Source(href="a", time_us=t),)) for t in times)
-    gather(tmp_path, {"a": A}, FakeTable(rows, has_time=True))
-
-    cube = open_(tmp_path)
+    cube = cube_of(tmp_path, {"a": A}, FakeTable(rows, has_time=True))
 
     assert cube["band_1"].dims == ("time", "y", "x")
     assert cube["time"].values.astype("datetime64[us]").astype("int64").tolist() == list(times)
@@ -304,11 +296,9 @@ def test_cube_of_scenes_has_a_dimension_of_measurements(tmp_path: Path) -> None:
         ListColumn(name="time", dtype="int64", varies_in_row=True),
         ListColumn(name="cloud", dtype="float64", varies_in_row=True),
     )
-    gather(
+    cube = cube_of(
         tmp_path, {"a": A, "b": A.astype("float32")}, FakeTable(rows, bands=("red", "nir"), columns=columns)
     )
-
-    cube = open_(tmp_path)
 
     assert cube["measurement"].values.tolist() == ["red", "nir"]
     assert cube["href"].dims == ("source", "measurement")
