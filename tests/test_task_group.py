@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,28 @@ def test_all_of_one_needs_no_task() -> None:
     ours, theirs = asyncio.run(own())
 
     assert theirs == [ours]
+
+
+def test_all_of_runs_no_more_than_so_many_at_once(recwarn: pytest.WarningsRecorder) -> None:
+    """After a failure, those that never had their turn are closed, of which Python would warn."""
+    running: list[int] = []
+    most: list[int] = []
+
+    async def one(number: int) -> int:
+        running.append(number)
+        most.append(len(running))
+        await asyncio.sleep(0)
+        running.remove(number)
+        if number == 4:
+            raise StoreError("disk is full")
+        return number
+
+    assert asyncio.run(all_of(map(one, range(4)), at_once=2)) == [0, 1, 2, 3]
+    with pytest.raises(StoreError, match="disk is full"):
+        asyncio.run(all_of(map(one, range(9)), at_once=2))
+    gc.collect()
+    assert max(most) == 2
+    assert not list(recwarn)
 
 
 def _nodes(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:

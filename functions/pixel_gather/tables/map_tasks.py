@@ -9,7 +9,6 @@ state that is written first counts. The second call takes it and drops its own. 
 belongs to a task of that state.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -210,13 +209,8 @@ async def commit_task(task: MapTask, files: ControlStore, sidecar: bytes) -> boo
 
 async def read_sidecars(files: ControlStore, tasks: Iterable[MapTask]) -> list[bytes]:
     """Return the sidecars of committed tasks, in the order of the tasks."""
-    gate = asyncio.Semaphore(_AHEAD)
-
-    async def load(task: MapTask) -> bytes:
-        async with gate:
-            return await needed_file(files, sidecar_key(task))
-
-    return list(await all_of(load(task) for task in tasks))
+    wanted = (needed_file(files, sidecar_key(task)) for task in tasks)
+    return await all_of(wanted, at_once=_AHEAD)
 
 
 async def committed_tasks(tasks: Sequence[MapTask], files: ControlStore) -> list[MapTask]:

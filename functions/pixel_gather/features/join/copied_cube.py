@@ -166,21 +166,18 @@ async def _claim(store: Store, root: dict[str, Any], place: str) -> None:
 
 
 async def _copy_shards(href: str, members: Sequence[Member], *, reader: MemberReader) -> None:
-    slots = asyncio.Semaphore(IN_FLIGHT)
-
     async def one(source: str, target: str) -> None:
-        async with slots:
-            if source.startswith("file://"):
-                await asyncio.to_thread(_link, *(Path("/", split_href(each)[1]) for each in (source, target)))
-                return
-            store, key = reader.store(source)
-            await obstore.copy_async(store, key, split_href(target)[1])
+        if source.startswith("file://"):
+            await asyncio.to_thread(_link, *(Path("/", split_href(each)[1]) for each in (source, target)))
+            return
+        store, key = reader.store(source)
+        await obstore.copy_async(store, key, split_href(target)[1])
 
     pairs = [
         (each.href, f"{href}/{name}/c/{'/'.join(map(str, each.index))}")
         for name, each in refer_to_shards(members, first_row=0)
     ]
-    await all_of(one(source, target) for source, target in pairs)
+    await all_of((one(source, target) for source, target in pairs), at_once=IN_FLIGHT)
 
 
 def _link(source: Path, target: Path) -> None:

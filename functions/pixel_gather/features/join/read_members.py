@@ -60,13 +60,11 @@ class MemberReader:
         Raises:
             StoreError: A cube is missing, incomplete, damaged, or has changed since it was finished.
         """
-        slots = asyncio.Semaphore(IN_FLIGHT)
 
         async def one(place: str) -> Member:
-            async with slots:
-                root, version = await self._get(place, ROOT_KEY)
-                content, _ = await self._get(place, ROWS_KEY)
-                return await asyncio.to_thread(made, place, root, version, content)
+            root, version = await self._get(place, ROOT_KEY)
+            content, _ = await self._get(place, ROWS_KEY)
+            return await asyncio.to_thread(made, place, root, version, content)
 
         def made(place: str, root: bytes, version: str, content: bytes) -> Member:
             shown = show_place(place)
@@ -77,18 +75,16 @@ class MemberReader:
             _check_local_shards(found)
             return found
 
-        return await all_of(one(place) for place in places)
+        return await all_of((one(place) for place in places), at_once=IN_FLIGHT)
 
     async def tables(self, places: Sequence[str], names: Sequence[str]) -> list[Mapping[str, Values]]:
         """Return some columns of each cube's rows, with one GET for each cube."""
-        slots = asyncio.Semaphore(IN_FLIGHT)
 
         async def one(place: str) -> Mapping[str, Values]:
-            async with slots:
-                content, _ = await self._get(place, ROWS_KEY)
-                return (await asyncio.to_thread(read_table, content, names, place=show_place(place)))[1]
+            content, _ = await self._get(place, ROWS_KEY)
+            return (await asyncio.to_thread(read_table, content, names, place=show_place(place)))[1]
 
-        return await all_of(one(place) for place in places)
+        return await all_of((one(place) for place in places), at_once=IN_FLIGHT)
 
     async def receipts(self, members: Sequence[Member]) -> list[Receipt]:
         """Return the receipt of each cube, with one GET for each.
@@ -96,17 +92,15 @@ class MemberReader:
         Raises:
             StoreError: One is missing, damaged, or of another version of its cube.
         """
-        slots = asyncio.Semaphore(IN_FLIGHT)
 
         async def one(member: Member) -> Receipt:
-            async with slots:
-                content, _ = await self._get(member.place, RECEIPT_KEY)
+            content, _ = await self._get(member.place, RECEIPT_KEY)
             found = parse_receipt(content, member.shown)
             if (found.digest, found.shape) != (member.digest, member.shape):
                 raise StoreError(f"{member.shown}: it has changed since its receipt.json was written")
             return found
 
-        return await all_of(one(member) for member in members)
+        return await all_of((one(member) for member in members), at_once=IN_FLIGHT)
 
     def store(self, place: str) -> tuple[Store, str]:
         """Return the client of a cube's bucket, which its cubes share, and the cube's prefix in it."""

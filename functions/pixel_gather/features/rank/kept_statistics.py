@@ -1,6 +1,5 @@
 """Statistics of earlier rankings, in one SQLite file: a later ranking reads only what is not kept."""
 
-import asyncio
 import json
 import math
 import sqlite3
@@ -135,14 +134,13 @@ async def drop_replaced(
 
     Files of which nothing is kept are not asked for.
     """
-    ahead = asyncio.Semaphore(most_ahead)
 
     async def check(href: str) -> None:
         known = kept.known_etag(href)
         if known is None:
             return
         try:
-            async with ahead, limiter.permit(href, weight=1):
+            async with limiter.permit(href, weight=1):
                 fetched = await objects.get_range(href, 0, 1, etag=None, cost=Cost())
         except SourceError:
             kept.drop(href)
@@ -150,4 +148,5 @@ async def drop_replaced(
         if fetched.etag != known:
             kept.drop(href)
 
-    await all_of(check(href) for href in {href: None for scene in scenes for href in scene.hrefs})
+    hrefs = {href: None for scene in scenes for href in scene.hrefs}
+    await all_of((check(href) for href in hrefs), at_once=most_ahead)

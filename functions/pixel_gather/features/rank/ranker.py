@@ -55,15 +55,13 @@ class Ranker(Struct, frozen=True, kw_only=True):
 
     async def measure(self, wanted: Sequence[WantedRead]) -> None:
         """Measure scenes, each at its step; only ``most_ahead`` of them at one time."""
-        ahead = asyncio.Semaphore(self.most_ahead)
 
         async def one(each: WantedRead) -> None:
-            async with ahead:
-                await self._measure_one(each.ranked, each.step)
+            await self._measure_one(each.ranked, each.step)
             self.on_scene(each.ranked)
 
         for some in (wanted[:_ONE_FIRST], wanted[_ONE_FIRST:]):
-            await all_of(one(each) for each in some)
+            await all_of((one(each) for each in some), at_once=self.most_ahead)
 
     async def _measure_one(self, ranked: RankedScene, step: int | None) -> None:
         ranked.step, ranked.was_kept = step, False

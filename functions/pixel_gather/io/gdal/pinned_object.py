@@ -1,6 +1,5 @@
 """Read one version of an object block by block, in few requests."""
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -168,21 +167,19 @@ class PinnedObject:
         return [(start, min(stop, self.nbytes)) for start, stop in runs]
 
     async def _fetch(self, runs: Iterable[tuple[int, int]]) -> None:
-        semaphore = asyncio.Semaphore(self.settings.max_requests_in_flight)
-
         async def fetch_one(start: int, stop: int) -> None:
-            async with semaphore:
-                fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
+            fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
             if fetched.content.nbytes < stop - start:
                 raise SourceError("ended before its own size", href=self.href, status=Status.CHANGED)
             self._store(start, fetched.content)
 
         longest = self.settings.max_request_nbytes
-        await all_of(
+        parts = (
             fetch_one(start, min(start + longest, run_stop))
             for run_start, run_stop in runs
             for start in range(run_start, run_stop, longest)
         )
+        await all_of(parts, at_once=self.settings.max_requests_in_flight)
 
     def _store(self, start: int, content: memoryview) -> None:
         size = self.settings.block_nbytes

@@ -1,6 +1,5 @@
 """Fetch stored tiles, decode them, and copy their pixels into the arrays of one read."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
@@ -52,14 +51,9 @@ class PixelRead(Struct, frozen=True, kw_only=True):
         )
         if not gets:
             return 0.0
-        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
         most_parts = max(limits.max_gets_in_flight // len(gets), 1)
-
-        async def read_one(get: Get) -> float:
-            async with semaphore:
-                return await self._read_range(get, most_parts=most_parts, keep=keep)
-
-        return max(await all_of(read_one(get) for get in gets))
+        reads = (self._read_range(get, most_parts=most_parts, keep=keep) for get in gets)
+        return max(await all_of(reads, at_once=limits.max_gets_in_flight))
 
     async def read_shared(self, stored: Sequence[TileRead], tiles: SharedTiles) -> float:
         """Read tiles that other reads may need, too. Returns what `read_all` does.

@@ -1,6 +1,5 @@
 """Read windows of a GeoTIFF whose header is known."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import replace
@@ -133,16 +132,7 @@ class OpenedGeoTiff:
             for each in get.tile_reads:
                 stored[each] = content[each.start - get.start : each.stop - get.start]
 
-        if len(gets) == 1:  # a task of its own would cost
-            await fetch(gets[0])
-        elif gets:
-            semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
-
-            async def fetch_in_turn(get: Get) -> None:
-                async with semaphore:
-                    await fetch(get)
-
-            await all_of(fetch_in_turn(get) for get in gets)
+        await all_of((fetch(get) for get in gets), at_once=limits.max_gets_in_flight)
         if not self.file.is_seen:  # as after `read_into`
             await self.file.get(0, 1)
         for tile in stored.values():
