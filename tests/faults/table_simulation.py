@@ -134,7 +134,7 @@ class World(RoundsWorld):
             case ["cubes", "out", "tables", name, "result.json"]:
                 check_result(self, name, json.loads(content))
             case ["control", "tables", name, "rounds", number, "measured", _, _]:
-                records = map(ImageRecord.from_json, msgspec.msgpack.decode(content)[0])
+                records = msgspec.convert(msgspec.msgpack.decode(content)[0], list[ImageRecord])
                 read = {each.key for each in records if each.status == "ok"}
                 self.read.setdefault(name, {}).setdefault(int(number), set()).update(read)
             case ["control", "tables", _, "rounds", _, "state"]:

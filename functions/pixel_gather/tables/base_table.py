@@ -14,6 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -23,6 +24,8 @@ from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 from pixel_gather.tables.features import NO_TIME, Features
 from pixel_gather.tables.image_work import decoded_row, key_of
 from pixel_gather.tables.part_folder import (
+    IMAGE_COLUMNS,
+    LISTS,
     NO_LINES,
     ImageRecord,
     Lines,
@@ -43,6 +46,9 @@ MOST_TRIES: Final = 5
 
 _BATCH: Final = 65_536
 _SAME: Final = ("request", "features")
+_NEW_COLUMNS: Final = ("acquisition", "place", "pieces")
+"""Columns that older tables of images do not have."""
+
 _FIELD: Final = "append_to"
 
 
@@ -336,29 +342,14 @@ def _end_commit(path: Path, expected: Mapping[str, Any]) -> None:
 
 
 def _records(batch: "RecordBatch") -> Iterator[ImageRecord]:
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "time"}
-    columns["time"] = microseconds_of(batch.column("time")).tolist()
+    there = [name for name in IMAGE_COLUMNS if name in batch.schema.names or name not in _NEW_COLUMNS]
+    columns: dict[str, Any] = {IMAGE_COLUMNS[name]: batch.column(name).to_pylist() for name in there}
+    for name in LISTS & columns.keys():
+        columns[name] = [json.loads(each) for each in columns[name]]
+    times = microseconds_of(batch.column("time")).tolist()
+    columns["time_us"] = [None if each == NO_TIME else each for each in times]
     for values in zip(*columns.values(), strict=True):
-        it: dict[str, Any] = dict(zip(columns, values, strict=True))
-        yield ImageRecord(
-            number=0,
-            scene=it["scene"],
-            time_us=None if it["time"] == NO_TIME else it["time"],
-            hrefs=tuple(json.loads(it["hrefs"])),
-            etags=tuple(json.loads(it["etags"])),
-            status=it["status"],
-            reason=it["reason"],
-            key=it["key"],
-            n_unread=it["unread"],
-            tries=it["tries"],
-            row=it["row"],
-            acquisition=it.get("acquisition", ""),
-            place=tuple(json.loads(it.get("place", "[]"))),
-            n_pieces=it.get("pieces", 0),
-            n_lines=it["lines"],
-            n_requests=it["requests"],
-            nbytes=it["bytes"],
-        )
+        yield msgspec.convert({"number": 0, **dict(zip(columns, values, strict=True))}, ImageRecord)
 
 
 def _lines(  # what a batch is translated by

@@ -55,7 +55,7 @@ class TaskImage(msgspec.Struct, array_like=True, frozen=True):
 class _Part(msgspec.Struct, array_like=True):
     """What a worker has measured."""
 
-    records: list[dict[str, Any]]
+    records: tuple[ImageRecord, ...]
     lines: bytes
     """Of all images, one after the other."""
 
@@ -203,7 +203,7 @@ async def measure_task(
             found.append(Measured(record, NO_LINES))
     records = tuple(each.record for each in found)
     part = _Part(
-        [record.to_json() for record in records],
+        records,
         b"".join(each.lines.tobytes() for each in found),
         time.monotonic() - began,
         b"".join(each.pieces.tobytes() for each in found),
@@ -250,10 +250,9 @@ async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGen
         for task in await committed_tasks(begun.tasks, files):
             (content,) = await read_sidecars(files, [task])
             part = unpack(content, _Part, key=f"rounds/{number}/{sidecar_key(task)}")
-            records = tuple(map(ImageRecord.from_json, part.records))
-            lines = _cut(part.lines, line_dtype(state.columns), [each.n_lines for each in records])
-            pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in records])
-            images = tuple(map(Measured, records, lines, pieces))
+            lines = _cut(part.lines, line_dtype(state.columns), [each.n_lines for each in part.records])
+            pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in part.records])
+            images = tuple(map(Measured, part.records, lines, pieces))
             yield MeasuredPart(images=images, worker_s=part.worker_s)
 
 

@@ -14,9 +14,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.source import Cost
@@ -159,15 +159,28 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
             "nbytes": cost.nbytes,
         }
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON values."""
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, given: dict[str, Any]) -> "ImageRecord":
-        """Return a record of `to_json`."""
-        names = ("hrefs", "etags", "reasons", "units", "place")
-        return cls(**given | {name: tuple(given.get(name, ())) for name in names})
+IMAGE_COLUMNS: Final = {
+    "scene": "scene",
+    "hrefs": "hrefs",
+    "etags": "etags",
+    "status": "status",
+    "reason": "reason",
+    "lines": "n_lines",
+    "requests": "n_requests",
+    "bytes": "nbytes",
+    "key": "key",
+    "unread": "n_unread",
+    "tries": "tries",
+    "row": "row",
+    "acquisition": "acquisition",
+    "place": "place",
+    "pieces": "n_pieces",
+}
+"""Columns of the table of images after its time, and the fields of `ImageRecord` that they hold."""
+
+LISTS: Final = frozenset({"hrefs", "etags", "place"})
+"""Those of them that hold lists, as JSON."""
 
 
 def units_of(columns: Sequence[str], records: Iterable[ImageRecord]) -> dict[str, str]:
@@ -222,7 +235,7 @@ class PartFolder:
                     np.save(file, content)
                 temporary.replace(part)
         with (self.path / _LOG).open("ab") as log:
-            log.write(json.dumps(record.to_json()).encode() + b"\n")
+            log.write(msgspec.json.encode(record) + b"\n")
         self.records[record.number] = record
 
     def lines(self, number: int) -> Lines:
@@ -272,8 +285,8 @@ class PartFolder:
             os.truncate(log, len(whole))
         for line in whole.splitlines():
             try:
-                record = ImageRecord.from_json(json.loads(line))
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                record = msgspec.json.decode(line, type=ImageRecord)
+            except (ValueError, RecursionError) as error:
                 raise _damaged(log, error) from error
             yield record
 

@@ -18,6 +18,8 @@ from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.features import LONLAT, NO_TIME, Features, Integers
 from pixel_gather.tables.merge_zone_lines import Combine, LineMerger
 from pixel_gather.tables.part_folder import (
+    IMAGE_COLUMNS,
+    LISTS,
     NO_LINES,
     ImageRecord,
     Lines,
@@ -45,6 +47,8 @@ _LINES_IN_GROUP: Final = 65_536
 
 _US_PER_DAY: Final = 86_400_000_000
 _NO_IMAGE: Final = -1
+_COUNTS: Final = frozenset({"n_lines", "n_requests", "nbytes", "n_unread", "tries", "n_pieces"})
+"""Fields of an image's record that are numbers."""
 
 
 class LineForm(Struct, frozen=True, kw_only=True):
@@ -468,32 +472,17 @@ def _images_table(records: Sequence[ImageRecord], receipt: Mapping[str, Any]) ->
     """Return one line for each image: what became of it."""
     from arro3.core import Array, DataType, Field, Schema, Table  # noqa: PLC0415 # as above
 
-    columns: list[tuple[str, Any, list[Any]]] = [
-        ("scene", DataType.utf8(), [each.scene for each in records]),
-        ("hrefs", DataType.utf8(), [json.dumps(each.hrefs) for each in records]),
-        ("etags", DataType.utf8(), [json.dumps(each.etags) for each in records]),
-        ("status", DataType.utf8(), [each.status for each in records]),
-        ("reason", DataType.utf8(), [each.reason for each in records]),
-        ("lines", DataType.int64(), [each.n_lines for each in records]),
-        ("requests", DataType.int64(), [each.n_requests for each in records]),
-        ("bytes", DataType.int64(), [each.nbytes for each in records]),
-        ("key", DataType.utf8(), [each.key for each in records]),
-        ("unread", DataType.int64(), [each.n_unread for each in records]),
-        ("tries", DataType.int64(), [each.tries for each in records]),
-        ("row", DataType.utf8(), [each.row for each in records]),
-        ("acquisition", DataType.utf8(), [each.acquisition for each in records]),
-        ("place", DataType.utf8(), [json.dumps(each.place) for each in records]),
-        ("pieces", DataType.int64(), [each.n_pieces for each in records]),
-    ]
-    times = _moments(
-        np.array([NO_TIME if each.time_us is None else each.time_us for each in records], np.int64)
-    )
-    fields = [
-        Field("time", DataType.timestamp("us", tz="UTC")),
-        *(Field(name, kind) for name, kind, _ in columns),
-    ]
-    arrays = [times, *(Array(values, kind) for _, kind, values in columns)]
-    whole = {**receipt, "images": digest_of_images(values for _, _, values in columns)}
+    fields = [Field("time", DataType.timestamp("us", tz="UTC"))]
+    times = [NO_TIME if each.time_us is None else each.time_us for each in records]
+    arrays, columns = [_moments(np.array(times, np.int64))], []
+    for name, of_record in IMAGE_COLUMNS.items():
+        values = [getattr(each, of_record) for each in records]
+        values = [json.dumps(each) for each in values] if of_record in LISTS else values
+        kind = DataType.int64() if of_record in _COUNTS else DataType.utf8()
+        columns.append(values)
+        fields.append(Field(name, kind))
+        arrays.append(Array(values, kind))
+    whole = {**receipt, "images": digest_of_images(columns)}
     return Table.from_arrays(arrays, schema=Schema(fields, metadata={"pixel_gather": json.dumps(whole)}))
 
 
