@@ -41,7 +41,7 @@ from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, last_attempt, result_of
-from pixel_gather.tables.packed_features import FEATURES_KEY, PackedFeatures
+from pixel_gather.tables.packed_features import FEATURES_KEY, pack_features, unpack_features
 from pixel_gather.tables.part_folder import NO_LINES, PartFolder
 from pixel_gather.tables.read_forecast import ReadForecast
 from pixel_gather.tables.table_limits import TableLimits
@@ -199,7 +199,7 @@ class FeatureSteps(Struct, frozen=True):
             of_bands=tuple(each.name for each in opened.values.values),
             sign=opened.sign,
         )
-        await files.put(FEATURES_KEY, PackedFeatures.of(opened.checked).content)
+        await files.put(FEATURES_KEY, pack_features(opened.checked))
         await files.put(WORK_KEY, json.dumps(asdict(work)).encode())
         if opened.base is not None:
             return
@@ -218,7 +218,7 @@ class FeatureSteps(Struct, frozen=True):
     ) -> dict[str, Any]:
         """Write the table, and return its result."""
         files = self.deployment.table_files(name)
-        packed = PackedFeatures(await needed_file(files, FEATURES_KEY))
+        packed = await needed_file(files, FEATURES_KEY)
         usd, n_requests, nbytes = 0.0, 0, 0
         with TemporaryDirectory() as folder:
             parts = PartFolder.open_(Path(folder, "parts"), digest=name)
@@ -251,7 +251,7 @@ class FeatureSteps(Struct, frozen=True):
                 "notes": state.notes,
                 "job": execution,
             }
-            features = packed.unpack(with_shapes=False)
+            features = unpack_features(packed, with_shapes=False)
             return await self._commit(name, state, parts, features, told, Path(folder))
 
     async def _commit(  # what is written, and among what

@@ -13,7 +13,7 @@ from pixel_gather.tables.feature_rounds import measure_task
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.image_work import ImageWork
 from pixel_gather.tables.map_tasks import MapTask
-from pixel_gather.tables.packed_features import FEATURES_KEY, PackedFeatures
+from pixel_gather.tables.packed_features import FEATURES_KEY, unpack_features
 
 
 class _Opened(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class ImageWorker:
         files = self._deployment.table_files(name, may_list=False)
         given = decode_json(await needed_file(files, WORK_KEY), TableWork, key=WORK_KEY)
         asked = admit_table(given.request, self._deployment.settings)
-        features = PackedFeatures(await needed_file(files, FEATURES_KEY)).unpack()
+        features = unpack_features(await needed_file(files, FEATURES_KEY))
         async with AsyncExitStack() as stack:
             reader = await stack.enter_async_context(open_reader(self._deployment, given.sign))
             access = access_of(self._deployment, reader, given.bands)

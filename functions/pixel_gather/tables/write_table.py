@@ -3,10 +3,11 @@
 A part of the table is put together at a time, from the parts of all images. So memory does not grow with it.
 """
 
+import io
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, override
 
 import numpy as np
 import xxhash
@@ -38,6 +39,7 @@ from pixel_gather.tables.table_receipt import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from arro3.core import Array, RecordBatch, Schema, Table
 
 _LINES_TOGETHER: Final = 262_144
@@ -546,12 +548,11 @@ def _write(schema: "Schema", batches: Iterator["RecordBatch"], path: Path) -> No
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     damaged: list[StoreError] = []
-    with path.open("wb") as opened:
-        file = _KeepsErrors(opened)
+    with _KeepsErrors(io.FileIO(path, "w")) as file:
         try:
             write_parquet(
                 RecordBatchReader.from_batches(schema, _keep_error(batches, damaged)),
-                file,  # type: ignore[arg-type] # all that arro3 uses of a file
+                file,
                 compression="zstd(3)",
                 max_row_group_size=_LINES_IN_GROUP,
             )
@@ -572,37 +573,24 @@ def _keep_error(batches: Iterator["RecordBatch"], damaged: list[StoreError]) -> 
         raise
 
 
-class _KeepsErrors:
+class _KeepsErrors(io.BufferedWriter):
     """A file that drops what cannot be written, and keeps the error: arro3 would panic."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.error: OSError | None = None
+    error: OSError | None = None
 
-    def write(self, content: bytes) -> int:
-        """Write, unless an earlier write has failed."""
+    @override
+    def write(self, content: "ReadableBuffer") -> int:
         if self.error is None:
             try:
-                self._file.write(content)
+                return super().write(content)
             except OSError as error:
                 self.error = error
-        return len(content)
+        return len(memoryview(content))
 
+    @override
     def flush(self) -> None:
-        """Write what is buffered."""
         if self.error is None:
             try:
-                self._file.flush()
+                super().flush()
             except OSError as error:
                 self.error = error
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._file.tell()
-
-    def seek(self, at: int, whence: int = 0) -> int:
-        """Move."""
-        return self._file.seek(at, whence)
-
-    def close(self) -> None:
-        """Leave the file open: it belongs to the caller."""
