@@ -15,12 +15,15 @@ from pixel_gather.core.model.window import Transform, Window, WindowRule
 from pixel_gather.core.plan.locate_window import Grid, locate_window
 from pixel_gather.core.plan.longitudes import ends_of, first_longitude
 from pixel_gather.core.ports import Projector
-from pixel_gather.features.rank.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow
-from pixel_gather.features.rank.grid import Positions
+from pixel_gather.features.rank.grid import Positions, overlap
 from pixel_gather.tables.shapes import rasterise
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
+
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+type ShapeOnImage = "WholeWindow | PolygonOnImage"
+"""A shape on one image at full resolution."""
 
 _LONLAT: Final = "EPSG:4326"
 _LONGEST_EDGE: Final = 0.05
@@ -49,8 +52,7 @@ class AreaShapes(Struct, frozen=True):
         if self.area.geometry is None:
             return self._box(self.area.box, header)
         shapes = sides_of_shape(self.area.geometry, first=self._first(header))
-        sides = _lay_visible_sides(shapes, lambda side: self._shape(side, header))
-        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
+        return _lay_visible_sides(shapes, lambda side: self._shape(side, header))
 
     def _box(self, box: Box, header: Header) -> ShapeOnImage:
         """Return a box: its sides follow parallels and meridians, which may be turned on the image."""
@@ -62,8 +64,7 @@ class AreaShapes(Struct, frozen=True):
             # A box that is too large for the image's CRS holds all that the image shows
             return WholeWindow(window) if polygon is None else polygon
 
-        sides = _lay_visible_sides(sides_of(box, first=self._first(header)), lay)
-        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
+        return _lay_visible_sides(sides_of(box, first=self._first(header)), lay)
 
     def _first(self, header: Header) -> float:
         """Return the least longitude that parts of the area get: -180, as on most images, or such as 0."""
@@ -88,7 +89,7 @@ class AreaShapes(Struct, frozen=True):
             )
         return polygon
 
-    def _lay_shape(self, geometry: "BaseGeometry", header: Header) -> "_Polygon | None":
+    def _lay_shape(self, geometry: "BaseGeometry", header: Header) -> "PolygonOnImage | None":
         """Return a shape in an image's pixels; None if the image's CRS does not have all of it."""
         import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
 
@@ -108,25 +109,21 @@ class AreaShapes(Struct, frozen=True):
         in_pixels = shapely.transform(shapely.segmentize(geometry, _LONGEST_EDGE), to_pixels)
         if not all(map(math.isfinite, in_pixels.bounds)):
             return None
-        west, north, east, south = in_pixels.bounds
-        window = Window(
-            col_off=math.floor(west),
-            row_off=math.floor(north),
-            width=max(math.ceil(east) - math.floor(west), 1),
-            height=max(math.ceil(south) - math.floor(north), 1),
-        )
-        if window.clipped(width=header.width, height=header.height) is None:
+        polygon = PolygonOnImage(in_pixels)
+        if polygon.window.clipped(width=header.width, height=header.height) is None:
             raise SourceError("the area lies outside of it", href=header.href, status=Status.OUTSIDE)
-        return _Polygon(window, in_pixels)
+        return polygon
 
 
-def _lay_visible_sides[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
-    """Lay the sides of an area across 180 degrees on an image. Return those that the image shows.
+def _lay_visible_sides[Side](sides: Sequence[Side], lay: Callable[[Side], ShapeOnImage]) -> ShapeOnImage:
+    """Lay the sides of an area across 180 degrees on an image. Return what it shows of them, as one shape.
 
     Raises:
         SourceError: It shows none of them.
     """
-    shown: list[Laid] = []
+    import shapely  # noqa: PLC0415 # a ranking of whole scenes needs none of it
+
+    shown: list[ShapeOnImage] = []
     for side in sides:
         try:
             shown.append(lay(side))
@@ -136,20 +133,61 @@ def _lay_visible_sides[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], 
             outside = error
     if not shown:
         raise outside
-    return shown
+    if len(shown) == 1:
+        return shown[0]
+    parts = shapely.get_parts(shapely.get_parts([each.geometry for each in shown]))
+    return PolygonOnImage(shapely.multipolygons([part for part in parts if part.geom_type == "Polygon"]))
 
 
-class _Polygon(Struct, frozen=True):
-    """A polygon in the pixels of one image."""
+class WholeWindow(Struct, frozen=True):
+    """A shape that is a window: the whole image, or a box."""
 
     window: Window
+    """It may extend beyond the image."""
+
+    @property
+    def geometry(self) -> "BaseGeometry":
+        """The window as a polygon, in columns and rows."""
+        import shapely  # noqa: PLC0415 # as above
+
+        window = self.window
+        return shapely.box(window.col_off, window.row_off, window.col_stop, window.row_stop)
+
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of the window lies on an image of such a size."""
+        return self.window.share_on(width=width, height=height)
+
+    def mask(self, part: Window) -> Mask:
+        """Return which pixels of a part of the image lie in the window, (y, x)."""
+        found = np.zeros((part.height, part.width), np.bool_)
+        rows = slice(max(self.window.row_off - part.row_off, 0), max(self.window.row_stop - part.row_off, 0))
+        cols = slice(max(self.window.col_off - part.col_off, 0), max(self.window.col_stop - part.col_off, 0))
+        found[rows, cols] = True
+        return found
+
+    def shares(self, cols: Positions, rows: Positions) -> Positions:
+        """Return which share of each pixel of an overview lies in the window; see `PolygonOnImage.shares`."""
+        down = overlap(rows, self.window.row_off, self.window.row_stop)
+        across = overlap(cols, self.window.col_off, self.window.col_stop)
+        return np.asarray(np.outer(down, across))
+
+
+class PolygonOnImage(Struct, frozen=True):
+    """A polygon in the pixels of one image, or several."""
+
     geometry: "BaseGeometry"
     """In columns and rows."""
 
     @property
-    def n_pixels(self) -> float:
-        """Its size in pixels, also of its parts beyond the image."""
-        return float(self.geometry.area)
+    def window(self) -> Window:
+        """The pixels that it touches. They may lie beyond the image."""
+        west, north, east, south = self.geometry.bounds
+        return Window(
+            col_off=math.floor(west),
+            row_off=math.floor(north),
+            width=max(math.ceil(east) - math.floor(west), 1),
+            height=max(math.ceil(south) - math.floor(north), 1),
+        )
 
     def share_on(self, *, width: int, height: int) -> float:
         """Return which share of it lies on an image of such a size."""
@@ -158,14 +196,19 @@ class _Polygon(Struct, frozen=True):
         if self.window.share_on(width=width, height=height) == 1:
             return 1.0
         inside = shapely.intersection(shapely.make_valid(self.geometry), shapely.box(0, 0, width, height))
-        return min(float(inside.area) / self.n_pixels, 1.0)
+        return min(float(inside.area / self.geometry.area), 1.0)
 
     def mask(self, part: Window) -> Mask:
         """Return for a part of the image which pixels have their centre in the polygon, (y, x)."""
         return self._rasterise((part.col_off, part.row_off), (1.0, 1.0), (part.height, part.width))
 
     def shares(self, cols: Positions, rows: Positions) -> Positions:
-        """Return which share of each pixel of an overview lies in the polygon, by parts of each pixel."""
+        """Return which share of each pixel of an overview lies in the polygon, (y, x).
+
+        Args:
+            cols: The edges of the overview's columns, in pixels of full resolution, evenly spaced.
+            rows: As ``cols``.
+        """
         across, down = (float(edges[1] - edges[0]) for edges in (cols, rows))
         n = min(math.ceil(max(across, down)), _MOST_PARTS)
         height, width = len(rows) - 1, len(cols) - 1

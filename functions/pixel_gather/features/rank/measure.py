@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixel_gather.core.model.scaling import Grid, OffsetAppliedError, Scaling
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.ports import LevelledSource, LevelReader
-from pixel_gather.features.rank.area_mask import Shapes
+from pixel_gather.features.rank.area_on_images import AreaShapes
 from pixel_gather.features.rank.grid import pixel_size
 from pixel_gather.features.rank.measure_full import measure_full
 from pixel_gather.features.rank.measure_overview import measure_overview
@@ -35,7 +35,7 @@ class SceneReader(Struct, frozen=True, kw_only=True):
 
     request: RankingRequest
     reader: LevelReader
-    shapes: Shapes
+    shapes: AreaShapes
     on_level: OnLevel = lambda _first, _stop, _nbytes, _full_nbytes: None
     gate: PixelGate = msgspec.field(default_factory=PixelGate)
     """Bounds the pixels of all scenes that are in memory."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.window import Window
 from pixel_gather.core.ports import LevelledSource
-from pixel_gather.features.rank.area_mask import ShapeOnImage
+from pixel_gather.features.rank.area_on_images import ShapeOnImage
 from pixel_gather.features.rank.area_share import Counted
 from pixel_gather.features.rank.grid import LevelGrid, pixel_size
 from pixel_gather.features.rank.ranking_request import RankingRequest
