@@ -13,9 +13,11 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.text_table import in_columns
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.rank.choose_reads import RankedScene
+from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.features.rank.sampling_error import INTERVAL
 from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
+from pixel_gather.tables.read_forecast import GB_OF_ONE_VCPU
 
 COLUMNS: Final = (
     "rank",
@@ -65,8 +67,6 @@ _TITLES: Final = (
     "status",
 )
 """Columns of the table for a terminal."""
-
-_GB_OF_A_FUNCTION: Final = 1769 / 1024
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
         """What it costs on AWS beside the data: its GET requests, and one function of one vCPU."""
         if self.spent_usd is not None:
             return self.spent_usd
-        return self.requests * USD_PER_GET + self.seconds * _GB_OF_A_FUNCTION * USD_PER_GB_S
+        return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row a scene, with the columns of `COLUMNS`. What is unknown is None."""
@@ -174,28 +174,9 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
 def _row(ranked: RankedScene) -> dict[str, Any]:
     measured, place = ranked.measured, ranked.place
-    value, error = _finite(ranked.value), None if measured is None else _finite(ranked.error)
-    margin = None if value is None or error is None else INTERVAL * error
-    return {
-        "rank": place and place.rank,
-        "rank_low": place and place.low,
-        "rank_high": place and place.high,
+    row: dict[str, Any] = dict.fromkeys(COLUMNS) | {
         "id": ranked.scene.id,
         "time": None if ranked.scene.time_us is None else format_moment(ranked.scene.time_us),
-        "value": value,
-        "error": None if value is None else error,
-        "low": None if margin is None or value is None else value - margin,
-        "high": None if margin is None or value is None else value + margin,
-        "level": None if measured is None else _level(ranked),
-        "factor": None if measured is None else measured.factor,
-        "clear": None if measured is None else measured.clear,
-        "clear_low": None if measured is None else measured.clear_range[0],
-        "clear_high": None if measured is None else measured.clear_range[1],
-        "valid": None if measured is None else measured.valid,
-        "valid_low": None if measured is None else measured.valid_range[0],
-        "valid_high": None if measured is None else measured.valid_range[1],
-        "remarks": None if measured is None else measured.remarks,
-        "pixels": None if measured is None else measured.n_pixels,
         "bytes": ranked.cost.nbytes,
         "requests": ranked.cost.requests,
         "seconds": round(ranked.seconds, 4),
@@ -204,17 +185,32 @@ def _row(ranked: RankedScene) -> dict[str, Any]:
         "reason": ranked.reason,
         "hrefs": list(ranked.scene.hrefs),
     }
+    if place is not None:
+        row |= {"rank": place.rank, "rank_low": place.low, "rank_high": place.high}
+    if measured is None:
+        return row
+    row |= {
+        "level": _level(measured),
+        "factor": measured.factor,
+        "clear": measured.clear,
+        "valid": measured.valid,
+        "remarks": measured.remarks,
+        "pixels": measured.n_pixels,
+    }
+    row["clear_low"], row["clear_high"] = measured.clear_range
+    row["valid_low"], row["valid_high"] = measured.valid_range
+    if math.isfinite(measured.value):
+        row["value"] = measured.value
+        if math.isfinite(measured.error):
+            margin = INTERVAL * measured.error
+            row |= {"error": measured.error, "low": measured.value - margin, "high": measured.value + margin}
+    return row
 
 
-def _level(ranked: RankedScene) -> str:
-    assert ranked.measured is not None  # noqa: S101 # of the caller
-    if ranked.measured.level is not None:
-        return f"overview {ranked.measured.level}"
-    return "full" if ranked.measured.factor == 1 else f"every {ranked.measured.factor:g}"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _level(measured: MeasuredScene) -> str:
+    if measured.level is not None:
+        return f"overview {measured.level}"
+    return "full" if measured.factor == 1 else f"every {measured.factor:g}"
 
 
 def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
