@@ -31,7 +31,7 @@ from pixel_gather.io.pictures.chart import (
     with_unit,
 )
 from pixel_gather.io.pictures.page_style import html_page, write_html
-from pixel_gather.io.pictures.stretch import number_in_words
+from pixel_gather.io.pictures.stretch import number_in_words, viridis
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
 from pixel_gather.tables.table_receipt import table_path
@@ -51,7 +51,6 @@ _TURN: Final = 360
 _WIDEST: Final = 0.0125
 """Share of the axis that a bar takes at most."""
 
-_VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _COLOURS: Final = ("vermilion", "green", "purple", "brown", "text", "muted")
 _REASONS: Final = {
     "nodata": "the image has no data there",
@@ -238,7 +237,7 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     marks = []
     for shape, value, index in zip(shapes[there], last[there], np.flatnonzero(there), strict=True):
         share = 0.5 if high == low else (value - low) / (high - low)
-        fill = "" if not np.isfinite(value) else f' fill="{_colour(float(share))}"'
+        fill = "" if not np.isfinite(value) else f' fill="#{viridis(share).tobytes().hex()}"'
         look = "shape" if fill else "shape none"
         said = with_unit(number_in_words(value), unit) if fill else "no value"
         title = f"<title>{escape(str(drawn.ids[index]))}: {said}</title>"
@@ -337,11 +336,6 @@ def _rings(shape: Any, tolerance: float) -> list[Floats]:
     if parts[0].geom_type != "Polygon":
         return [np.asarray(shapely.get_coordinates(each)) for each in parts]
     return [np.asarray(ring.coords)[:, :2] for each in parts for ring in (each.exterior, *each.interiors)]
-
-
-def _colour(share: float) -> str:
-    at = np.linspace(0, 1, len(_VIRIDIS))
-    return "#" + "".join(f"{round(float(np.interp(share, at, _VIRIDIS[:, n]))):02x}" for n in range(3))
 
 
 def _describe_failures(drawn: DrawnTable, base: BaseTable) -> str:

@@ -15,11 +15,16 @@ from pixel_gather.features.rank.table import Ranking, tell_once
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.page_style import html_page, write_html
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_uri
-from pixel_gather.io.pictures.stretch import Stretch, common_stretches, error_in_words, number_in_words
+from pixel_gather.io.pictures.stretch import (
+    Stretch,
+    common_stretches,
+    error_in_words,
+    number_in_words,
+    viridis,
+)
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 
-_VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _WIDTH: Final = 360
 """Width of a bar's drawing, in pixels."""
 
@@ -248,8 +253,5 @@ def _paint_layers(layers: Sequence[np.ndarray[Any, Any]], stretches: Sequence[St
     channels = [ColourChannel(pixels=layer, is_valid=np.isfinite(layer)) for layer in layers]
     image = paint_channels(channels, stretches)
     if len(layers) == 1:
-        at = np.linspace(0, 255, len(_VIRIDIS))
-        greys = image[..., 0].copy()
-        for channel in range(3):
-            image[..., channel] = np.interp(greys, at, _VIRIDIS[:, channel]).round()
+        image[..., :3] = viridis(image[..., 0] / 255)
     return image

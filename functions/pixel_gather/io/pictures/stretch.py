@@ -1,4 +1,4 @@
-"""Finds the values that are shown as black and white, for many pictures or for one. Pure.
+"""Finds the values that are shown as black and white, for many pictures or for one, and their colours. Pure.
 
 ``view.html`` has the same rule in scripts/viewer/src/stretch.js, but takes smaller samples: at most 262,144
 pixels instead of 2,000,000, of up to nine rows.
@@ -31,6 +31,9 @@ _WHITE: Final = 255
 _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
+
+_VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
+"""Colours at even steps, as of the colour bars of pages."""
 
 type Reals = np.ndarray[Any, np.dtype[np.float64]]
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
@@ -124,6 +127,13 @@ def _clear_part(sample: Reals) -> Reals:
             break
         sample = sample[:n_clear]
     return sample
+
+
+def viridis(shares: np.ndarray[Any, Any] | float) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return red, green and blue of values from 0 to 1, shape (..., 3)."""
+    at = np.linspace(0, 1, len(_VIRIDIS))
+    channels = [np.interp(shares, at, _VIRIDIS[:, channel]) for channel in range(3)]
+    return np.stack(channels, axis=-1).round().astype("uint8")
 
 
 def number_in_words(value: float) -> str:
