@@ -1,7 +1,7 @@
 """What a table does with each of its images, whatever it computes of them."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager
 from copy import replace
 from typing import Any, Protocol
 
@@ -66,7 +66,7 @@ class TableKind(Protocol):
         """Return what computes the lines of an image."""
 
 
-async def measure_each(
+def measure_each(
     work: ImageWork, wanted: Iterator[WantedImage], *, most_ahead: int
 ) -> AsyncGenerator[Measured]:
     """Yield the record and the lines of each image, in order. An image that cannot be read has a record."""
@@ -90,9 +90,7 @@ async def measure_each(
         record = failed_record(number, row, status, reason)
         return Measured(replace(record, **record.with_cost(cost)), NO_LINES)
 
-    async with aclosing(in_order(wanted, one, most_ahead=most_ahead)) as images:
-        async for each in images:
-            yield each
+    return in_order(wanted, one, most_ahead=most_ahead)
 
 
 def failed_record(number: int, row: CubeRow, status: Status, reason: str) -> ImageRecord:

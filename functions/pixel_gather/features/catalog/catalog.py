@@ -527,7 +527,7 @@ def _add_scene(
         spooled.add(counted_items, name="headers", skipped=tally.skipped)
 
 
-async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
+def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
     """Open every source, as many at a time as pays, and yield its header or why there is none."""
 
     async def open_one(source: Source) -> tuple[Source, Header | str]:
@@ -538,9 +538,7 @@ async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[
             return source, error.reason
         return source, opened.header
 
-    async with aclosing(in_order(sources, open_one, most_ahead=job.most_ahead)) as opened:
-        async for each in opened:
-            yield each
+    return in_order(sources, open_one, most_ahead=job.most_ahead)
 
 
 def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> list[str]:

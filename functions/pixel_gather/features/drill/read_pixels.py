@@ -1,7 +1,6 @@
 """Read one pixel of each source. Sources may differ in dtype and bands, as no cube is made."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
 
 import numpy as np
 from msgspec import Struct
@@ -38,7 +37,7 @@ class DrilledPixel(Struct, frozen=True, kw_only=True):
         return value != value or value == self.nodata  # noqa: PLR0124 # true of NaN alone
 
 
-async def drill(
+def drill(
     sources: Iterable[Source],
     rule: WindowRule,
     *,
@@ -61,9 +60,7 @@ async def drill(
                 permit.record_read(n_requests=cost.needed_requests)
         return pixel
 
-    async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:
-        async for each in pixels:
-            yield each
+    return in_order(sources, read_one, most_ahead=most_ahead)
 
 
 async def _drill_one(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
 from typing import Protocol
 
 from msgspec import Struct
@@ -42,7 +41,7 @@ class HeaderTeller(Protocol):
         """
 
 
-async def index_sources(
+def index_sources(
     sources: Iterable[Source],
     *,
     overview: int | None,
@@ -70,6 +69,4 @@ async def index_sources(
             return IndexedSource(source=source, status=Status.TIMED_OUT, reason=reason, cost=cost)
         return IndexedSource(source=source, status=Status.OK, packed_header=packed_header, cost=cost)
 
-    async with aclosing(in_order(sources, index_one, most_ahead=most_ahead)) as indexed:
-        async for each in indexed:
-            yield each
+    return in_order(sources, index_one, most_ahead=most_ahead)

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
+from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Source
@@ -56,20 +57,14 @@ class SecondLook(Protocol):
         """Look at rows [start, stop)."""
 
 
-async def looked_at(cube: StoredCube, look: SecondLook) -> AsyncGenerator[tuple[int, Seen]]:
+def looked_at(cube: StoredCube, look: SecondLook) -> AsyncGenerator[tuple[int, Seen]]:
     """Yield all rows of a cube in order, with the number of the first one of each part."""
     n = cube.receipt.shape[0]
-    ranges = [(start, min(start + look.n_rows, n)) for start in range(0, n, look.n_rows)]
-    under_way: list[asyncio.Future[Seen]] = []
-    try:
-        for index, (start, _) in enumerate(ranges):
-            while len(under_way) < _N_AHEAD and index + len(under_way) < len(ranges):
-                under_way.append(asyncio.ensure_future(look.at(*ranges[index + len(under_way)])))
-            yield start, await under_way.pop(0)
-    finally:
-        for each in under_way:
-            each.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def look_from(start: int) -> tuple[int, Seen]:
+        return start, await look.at(start, min(start + look.n_rows, n))
+
+    return in_order(range(0, n, look.n_rows), look_from, most_ahead=_N_AHEAD)
 
 
 def tolerance_of(cube: StoredCube) -> float | None:
