@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import boto3
 import msgspec
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import zarr
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from pixel_gather.core.errors import GatherError, RequestError, StoreError
 from pixel_gather.features.gather import shards_in_flight
@@ -47,6 +45,7 @@ from pixel_gather_bench.blocks.text import take_medians, verdicts
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_cli.commands.bench_blocks import bench_blocks_command
+from support.counted_s3 import REGION, s3_with
 
 SHAPE = (24, 40, 56)
 SWEEP = Sweep(
@@ -433,35 +432,24 @@ def test_command_refuses_with_a_sentence(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("reads_briefly")
-def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(tmp_path: Path) -> None:
     """A bucket that holds other things holds only them afterwards; one that is missing is told of."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        endpoint = "http://{}:{}".format(*server.get_host_and_port())
-        s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-        s3.create_bucket(Bucket="bench-blocks")
-        s3.put_object(Bucket="bench-blocks", Key="scratch/another", Body=b"1")
+    with s3_with("bench-blocks") as s3:
+        s3.client.put_object(Bucket="bench-blocks", Key="scratch/another", Body=b"1")
         trials = replace(
             trials_in(tmp_path, run_together=in_this_process),
             place="s3://bench-blocks/scratch/cubes",
-            stores=StoreSettings(endpoint=endpoint, region="us-east-1"),
+            stores=StoreSettings(endpoint=s3.endpoint, region=REGION),
         )
 
         found = trials.measure(settings()[0])
 
         assert found.largest_error == 0
-        assert [each["Key"] for each in s3.list_objects_v2(Bucket="bench-blocks")["Contents"]] == [
+        assert [each["Key"] for each in s3.client.list_objects_v2(Bucket="bench-blocks")["Contents"]] == [
             "scratch/another"
         ]
         with pytest.raises(StoreError, match="the cube could not be written"):
             replace(trials, place="s3://nowhere/cubes").measure(settings()[0])
-    finally:
-        server.stop()
 
 
 @pytest.mark.long

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import numpy as np
 import pytest
 import tifffile
-from moto.server import ThreadedMotoServer
 
 from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
@@ -22,6 +20,7 @@ from pixel_gather_bench.suite.job import ENGINES, EngineName, SuiteJob, TileTarg
 from pixel_gather_bench.suite.one_run import do
 from pixel_gather_bench.suite.records import Record
 from pixel_gather_bench.suite.suite import run_job
+from support.counted_s3 import s3_with
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),
@@ -171,23 +170,17 @@ def test_both_engines_read_from_s3_by_the_same_settings(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Endpoint, Region and credentials reach GDAL as they reach our own client."""
-    s3 = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    s3.start()
-    host, port = s3.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-    client.create_bucket(Bucket="bench")
-    for name in ("0.tif", "1.tif"):
-        client.upload_file(str(folder / name), "bench", f"some where/{name}")
-    stores = StoreSettings(endpoint=endpoint, region="us-east-1", requester_pays=True)
     hrefs = ("s3://bench/some where/0.tif", "s3://bench/some where/1.tif")
+    with s3_with("bench") as s3:
+        monkeypatch.delenv("AWS_REGION")
+        for name in ("0.tif", "1.tif"):
+            s3.client.upload_file(str(folder / name), "bench", f"some where/{name}")
+        stores = StoreSettings(endpoint=s3.endpoint, region="us-east-1", requester_pays=True)
 
-    records = [
-        run_job(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores)) for engine in ENGINES
-    ]
+        records = [
+            run_job(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores))
+            for engine in ENGINES
+        ]
 
-    s3.stop()
     assert [record.failures for record in records] == [(), ()]
     assert records[0].digest == records[1].digest

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import obstore
 import pytest
@@ -31,12 +30,11 @@ from pixel_gather import (
 from pixel_gather.features.join.icechunk_repository import Repository
 from pixel_gather.features.join.joined_group import write_groups
 from pixel_gather.in_process.places import refuse_within_cube_of_bucket
-from support.counted_s3 import CountedS3, counted_s3
+from support.counted_s3 import CountedS3, s3_with
 from support.joined_cubes import gather_member
 
 pytestmark = pytest.mark.usefixtures("without_hedges")
 
-REGION = "eu-central-1"
 ROWS = (4, 5, 6)
 PLACES = [f"s3://arrays/tiles/t{n}.zarr" for n in range(len(ROWS))]
 
@@ -44,11 +42,7 @@ PLACES = [f"s3://arrays/tiles/t{n}.zarr" for n in range(len(ROWS))]
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedS3]:
     """A bucket with three cubes."""
-    with pytest.MonkeyPatch.context() as patch, counted_s3() as server:
-        for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", REGION)):
-            patch.setenv(f"AWS_{name}", value)
-        client = boto3.client("s3", endpoint_url=server.endpoint, region_name=REGION)
-        client.create_bucket(Bucket="arrays", CreateBucketConfiguration={"LocationConstraint": REGION})
+    with s3_with("arrays") as server:
         settings = Settings(stores=StoreSettings(endpoint=server.endpoint), draws_report=False)
         folder = tmp_path_factory.mktemp("lists")
         for n, (place, n_rows) in enumerate(zip(PLACES, ROWS, strict=True)):
@@ -115,11 +109,10 @@ def test_one_more_cube_costs_as_much_as_one(s3: CountedS3, stores: StoreSettings
 @pytest.mark.long
 def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSettings) -> None:
     """S3 compares its ETag. A copy is refused before anything is copied."""
-    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
     key = "tiles/t1.zarr/band_1/c/1/0/0"
-    content = client.get_object(Bucket="arrays", Key=key)["Body"].read()
+    content = s3.client.get_object(Bucket="arrays", Key=key)["Body"].read()
     join(PLACES, to="s3://arrays/later.icechunk", stores=stores)
-    client.put_object(Bucket="arrays", Key=key, Body=content + b" ")
+    s3.client.put_object(Bucket="arrays", Key=key, Body=content + b" ")
     try:
         with pytest.raises(StoreError, match=rf"s3://arrays/{key}: this shard has changed .* --replace"):
             open_joined("s3://arrays/later.icechunk", stores=stores).band_1.load()
@@ -128,7 +121,7 @@ def test_a_shard_that_was_put_again_is_named(s3: CountedS3, stores: StoreSetting
         ):
             join(PLACES, to="s3://arrays/copied.zarr", mode="copy", stores=stores)
     finally:
-        client.put_object(Bucket="arrays", Key=key, Body=content)
+        s3.client.put_object(Bucket="arrays", Key=key, Body=content)
     assert not [each for each in s3.asked if "copied.zarr/band_1/c" in each[1]]
 
 
@@ -137,14 +130,13 @@ def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
     s3: CountedS3, stores: StoreSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy may have bytes of both. So it is not complete, and goes on when the cube is as it was."""
-    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
     key = "tiles/t1.zarr/band_1/c/1/0/0"
-    content = client.get_object(Bucket="arrays", Key=key)["Body"].read()
+    content = s3.client.get_object(Bucket="arrays", Key=key)["Body"].read()
     copy_async = obstore.copy_async
 
     async def put_and_copy(store: Any, source: str, target: str) -> None:
         if source == key:
-            client.put_object(Bucket="arrays", Key=key, Body=content + b" ")
+            s3.client.put_object(Bucket="arrays", Key=key, Body=content + b" ")
         await copy_async(store, source, target)
 
     try:
@@ -153,7 +145,7 @@ def test_a_shard_that_was_put_again_while_it_was_copied_is_named(
             with pytest.raises(StoreError, match=r"t1.zarr: it has changed .*: band_1/c/1/0/0"):
                 join(PLACES, to="s3://arrays/torn.zarr", mode="copy", stores=stores)
     finally:
-        client.put_object(Bucket="arrays", Key=key, Body=content)
+        s3.client.put_object(Bucket="arrays", Key=key, Body=content)
 
     join(PLACES, to="s3://arrays/torn.zarr", mode="copy", stores=stores)
 
@@ -206,9 +198,8 @@ def test_every_request_is_signed_as_the_settings_say(
     join(PLACES, to=place, stores=by_profile)
     open_joined(place, stores=by_profile).band_1.load()
     signed = set(s3.signed)
-    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
-    for each in client.list_objects_v2(Bucket="arrays")["Contents"]:
-        client.put_object_acl(Bucket="arrays", Key=each["Key"], ACL="public-read")
+    for each in s3.client.list_objects_v2(Bucket="arrays")["Contents"]:
+        s3.client.put_object_acl(Bucket="arrays", Key=each["Key"], ACL="public-read")
     s3.forget()
     open_joined(place, stores=StoreSettings(endpoint=s3.endpoint, unsigned=True)).band_1.load()
 
@@ -257,14 +248,13 @@ def test_no_cube_is_written_into_another_one(
 
 def test_a_folder_that_may_not_be_read_is_no_cube(s3: CountedS3, stores: StoreSettings) -> None:
     """Who may write below it may do so. A cube inside another one is a cube."""
-    client = boto3.client("s3", endpoint_url=s3.endpoint, region_name=REGION)
     for key, content in (("odd", b'{"attributes": null}'), ("torn", b'{"attri'), ("list", b"[]")):
-        client.put_object(Bucket="arrays", Key=f"{key}/zarr.json", Body=content)
+        s3.client.put_object(Bucket="arrays", Key=f"{key}/zarr.json", Body=content)
         asyncio.run(refuse_within_cube_of_bucket(f"s3://arrays/{key}/new.zarr", stores))
     group = {"Bucket": "arrays", "Key": "tiles/t0.zarr/inner.zarr/zarr.json"}
-    client.put_object(**group, Body=b'{"node_type": "group"}')
+    s3.client.put_object(**group, Body=b'{"node_type": "group"}')
     asyncio.run(refuse_within_cube_of_bucket(f"{PLACES[0]}/inner.zarr", stores))
-    client.delete_object(**group)
+    s3.client.delete_object(**group)
     s3.denied = "/zarr.json"
     try:
         asyncio.run(refuse_within_cube_of_bucket(f"{PLACES[0]}/new.zarr", stores))

@@ -7,14 +7,12 @@ from copy import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import duckdb
 import numpy as np
 import pytest
 import rasterio
 import xarray as xr
 from click.testing import CliRunner
-from moto.server import ThreadedMotoServer
 
 from pixel_gather import (
     Drift,
@@ -38,6 +36,7 @@ from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather_cli.main import command
 from scenes.scenes import item
+from support.counted_s3 import s3_with
 from support.geojson import collection
 from support.images import write_image
 from support.undrawn import gather_undrawn
@@ -540,33 +539,22 @@ def test_cube_without_a_shard_is_told_to_be_verified(cube: Path, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_and_cube_on_s3(tmp_path: Path) -> None:
     """S3's ETag is that of the content: an equal object is the same version. Both ways tell the same."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        url = f"http://{host}:{port}"
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, "testing")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
-        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
-        client.create_bucket(Bucket="replayed")
+    with s3_with("replayed") as server:
         for n, file in enumerate(written(tmp_path, 4)):
-            client.upload_file(file, "replayed", f"files/{n}.tif")
-        settings = Settings(stores=StoreSettings(endpoint=url), draws_report=False)
+            server.client.upload_file(file, "replayed", f"files/{n}.tif")
+        settings = Settings(stores=StoreSettings(endpoint=server.endpoint), draws_report=False)
         request = {"sources": {"prefix": "s3://replayed/files"}, "window": {"pixels": [8, 8, 20, 18]}}
         gather(request, to="s3://replayed/cube.zarr", settings=settings)
         inside(named(tmp_path, 1))
         for n in (0, 1):
-            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
-        client.delete_object(Bucket="replayed", Key="files/2.tif")
+            server.client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        server.client.delete_object(Bucket="replayed", Key="files/2.tif")
 
         by_pixels = replay("s3://replayed/cube.zarr", settings=settings)
         by_version = replay("s3://replayed/cube.zarr", headers_only=True, settings=settings)
         new = replay("s3://replayed/cube.zarr", "s3://replayed/new.zarr", settings=settings)
-    finally:
-        server.stop()
 
     assert by_pixels.counts == new.counts == {Drift.SAME: 2, Drift.PIXELS_DIFFER: 1, Drift.GONE: 1}
     assert by_version.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}

@@ -6,17 +6,16 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import boto3
 import pytest
 import xarray as xr
-from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from pixel_gather import Settings, verify
 from pixel_gather.features.view.view import serving_cube
 from pixel_gather.io.store.store_settings import StoreSettings
-from pixel_gather_cli.main import main
+from support.command_line import run
+from support.counted_s3 import CountedS3, s3_with
 from support.local_server import in_thread
 from support.undrawn import bare, gather_undrawn
 
@@ -24,41 +23,30 @@ pytestmark = pytest.mark.usefixtures("without_hedges")
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
-REGION = "eu-central-1"
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def s3() -> Iterator[CountedS3]:
     """An S3 server with a bucket of sources and an empty bucket."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": REGION,
-    }.items():
-        monkeypatch.setenv(name, value)
-    urlopen(Request(f"{url}/moto-api/reset", method="POST")).close()  # noqa: S310 # our own server; moto is one for all tests
-    client = boto3.client("s3", endpoint_url=url, region_name=REGION)
-    for bucket in ("sources", "cubes"):
-        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-    for file in FILES:
-        client.upload_file(str(file), "sources", f"heat/{file.name}")
-    yield url
-    with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
-        server.stop()
+    with s3_with("sources", "cubes") as server:
+        for file in FILES:
+            server.client.upload_file(str(file), "sources", f"heat/{file.name}")
+        yield server
 
 
-def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
+@pytest.fixture
+def endpoint(s3: CountedS3) -> str:
+    """The address of the server."""
+    return s3.endpoint
+
+
+def test_cube_on_s3_is_served_by_ranges(s3: CountedS3) -> None:
     """The server of the page reads with the user's credentials: starts, ends, and what is missing."""
     content = bytes(range(200))
-    client = boto3.client("s3", endpoint_url=endpoint, region_name=REGION)
-    client.put_object(Bucket="cubes", Key="some/where.zarr/zarr.json", Body=b"{}")
+    s3.client.put_object(Bucket="cubes", Key="some/where.zarr/zarr.json", Body=b"{}")
     for key in ("some/where.zarr/band_1/c/0", "some/other"):
-        client.put_object(Bucket="cubes", Key=key, Body=content)
-    stores = StoreSettings(endpoint=endpoint)
+        s3.client.put_object(Bucket="cubes", Key=key, Body=content)
+    stores = StoreSettings(endpoint=s3.endpoint)
 
     with serving_cube("s3://cubes/some/where.zarr", stores=stores) as server, in_thread(server):
         folder = server.url.removesuffix("view.html")
@@ -121,15 +109,13 @@ def test_the_command_reaches_another_endpoint(
     endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``ls`` and ``run`` use another endpoint by their options."""
-    with pytest.raises(SystemExit) as listed:
-        main(["ls", "s3://sources/", "--regex", "heat/.*tif$", "--endpoint", endpoint])
+    listed = run("ls", "s3://sources/", "--regex", "heat/.*tif$", "--endpoint", endpoint)
     hrefs = tmp_path / "list.txt"
     hrefs.write_text(capsys.readouterr().out)
     options = ["--sources", str(hrefs), "--tile", "0,0", "--to", "s3://cubes/b", "--endpoint", endpoint]
-    with pytest.raises(SystemExit) as ran:
-        main(["run", *options, "--no-report", "--json"])
+    ran = run("run", *options, "--no-report", "--json")
 
-    assert (listed.value.code, ran.value.code) == (0, 0)
+    assert (listed, ran) == (0, 0)
     assert json.loads(capsys.readouterr().out)["cube"] == "s3://cubes/b"
 
 
@@ -175,9 +161,6 @@ def test_a_bucket_that_is_not_there_is_refused_in_one_sentence(
     given = {"HERE": str(here), "THERE": str(there)}
     words = [given.get(word, word.replace("OUT", str(tmp_path))) for word in arguments]
 
-    with pytest.raises(SystemExit) as ran:
-        main([*words, "--endpoint", endpoint])
-
-    assert ran.value.code == 2
+    assert run(*words, "--endpoint", endpoint) == 2
     assert "there is no such bucket: check its name" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before

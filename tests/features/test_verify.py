@@ -8,7 +8,6 @@ from copy import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 import xarray as xr
@@ -21,7 +20,7 @@ from pixel_gather.core.results.receipt import Receipt, ReceiptFile
 from pixel_gather.io.cube.row_table import read_row_table, write_row_table
 from pixel_gather.io.cube.written_report import PAGE_KEYS
 from pixel_gather_cli.main import command
-from support.counted_s3 import counted_s3
+from support.counted_s3 import s3_with
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -346,19 +345,14 @@ def test_receipt_whose_shards_do_not_fit_is_refused(cube: Path, change: dict[str
 @pytest.mark.long
 @pytest.mark.usefixtures("without_hedges")
 @pytest.mark.parametrize("key", ["band_1/c/0/0/0", "band_1/zarr.json"])
-def test_what_the_store_refuses_is_no_damage(cube: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_what_the_store_refuses_is_no_damage(cube: Path, key: str) -> None:
     """Neither a shard nor, before the commit of an append, the metadata of an array."""
-    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1")):
-        monkeypatch.setenv(f"AWS_{name}", value)
     before = (cube / "zarr.json").read_bytes()
     request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}, "duplicates": "again"}
     gather_undrawn(request | {"output": {"append_to": str(cube)}})
     (cube / "zarr.json").write_bytes(before)
-    with counted_s3() as server:
-        client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
-        client.create_bucket(Bucket="cubes")
-        for path in (each for each in cube.rglob("*") if each.is_file()):
-            client.upload_file(str(path), "cubes", f"a.zarr/{path.relative_to(cube)}")
+    with s3_with("cubes") as server:
+        server.upload(cube, "cubes", "a.zarr")
         stores = StoreSettings(endpoint=server.endpoint)
         found = verify("s3://cubes/a.zarr", stores=stores)
         assert all("was begun and is not committed" in each for each in found.differences)

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from unittest import mock
 
-import boto3
 import numpy as np
 import pytest
 import zarr
@@ -19,7 +18,7 @@ from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.row_table import read_row_table
 from pixel_gather.tables.table_receipt import RESULT_KEY
 from support.command_line import run
-from support.counted_s3 import counted_s3
+from support.counted_s3 import s3_with
 from support.images import write_image
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -70,16 +69,11 @@ def test_versions_tell_what_each_append_has_added(made: Path) -> None:
     [(["versions"], 1), (["versions", "--json"], 1), (["forget", "--before", "2"], 2)],
 )
 def test_versions_are_told_by_one_reading_of_the_cube(
-    made: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], n_readings: int
+    made: Path, command: list[str], n_readings: int
 ) -> None:
     """Its metadata are read once, and its former versions listed once. Removing some reads both again."""
-    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1")):
-        monkeypatch.setenv(f"AWS_{name}", value)
-    with counted_s3() as server:
-        client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
-        client.create_bucket(Bucket="cubes")
-        for path in (each for each in made.rglob("*") if each.is_file()):
-            client.upload_file(str(path), "cubes", f"a.zarr/{path.relative_to(made)}")
+    with s3_with("cubes") as server:
+        server.upload(made, "cubes", "a.zarr")
         server.asked.clear()
         code = run(*command, "s3://cubes/a.zarr", "--endpoint", server.endpoint)
 

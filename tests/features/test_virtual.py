@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 import icechunk
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ from pixel_gather import (
 from pixel_gather.core.results import row_coordinates
 from pixel_gather.io.cube.zarr_metadata import is_group_as_written
 from pixel_gather_cli.main import command
-from support.counted_s3 import CountedS3, counted_s3
+from support.counted_s3 import CountedS3, s3_with
 from support.images import write_image
 from support.joined_cubes import gather_member
 from support.undrawn import gather_undrawn
@@ -55,7 +54,6 @@ N_TILES: Final = 5
 WINDOW: Final = (3 * TILE, 4 * TILE, 2 * TILE, TILE)
 """Column, row, width and height: the last two tiles of a file, far behind its header."""
 
-REGION: Final = "eu-central-1"
 FILES: Final = 20
 TIMINGS: Final = ("start", "end", "open", "read", "decode", "bytes", "header_bytes", "requests", "retries")
 
@@ -98,13 +96,9 @@ def assert_same(virtual: xr.Dataset, gathered: xr.Dataset) -> None:
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedS3]:
     """A bucket with files."""
     folder = tmp_path_factory.mktemp("files")
-    with pytest.MonkeyPatch.context() as patch, counted_s3() as server:
-        for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", REGION)):
-            patch.setenv(f"AWS_{name}", value)
-        client = client_of(server)
-        client.create_bucket(Bucket="archive", CreateBucketConfiguration={"LocationConstraint": REGION})
+    with s3_with("archive") as server:
         for n in range(FILES):
-            client.put_object(
+            server.client.put_object(
                 Bucket="archive",
                 Key=f"scenes/s{n:02}/B4.tif",
                 Body=write(folder / f"{n}.tif", n).read_bytes(),
@@ -124,11 +118,6 @@ def headers(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> str
     file = tmp_path_factory.mktemp("index") / "headers.parquet"
     index(on_s3()["sources"], to=file, settings=settings)
     return str(file)
-
-
-def client_of(server: CountedS3) -> Any:
-    """Return boto3's client of the server."""
-    return boto3.client("s3", endpoint_url=server.endpoint, region_name=REGION)
 
 
 def on_s3(n: int = FILES, **more: Any) -> dict[str, Any]:
@@ -159,7 +148,7 @@ def test_no_byte_of_a_tile_is_read(s3: CountedS3, settings: Settings, headers: s
 
 def tiles_of(server: CountedS3, n: int, at: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return where tifffile finds tiles of a file: first byte and number of bytes."""
-    content = client_of(server).get_object(Bucket="archive", Key=f"scenes/s{n:02}/B4.tif")["Body"]
+    content = server.client.get_object(Bucket="archive", Key=f"scenes/s{n:02}/B4.tif")["Body"]
     page = tifffile.TiffFile(io.BytesIO(content.read())).pages.first
     return [(page.dataoffsets[each], page.databytecounts[each]) for each in at]
 
@@ -190,11 +179,10 @@ def test_reading_takes_one_get_a_tile_and_gives_the_gathers_pixels(
 def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -> None:
     """S3 compares its ETag. Other rows can be read. A new version refers to the new file."""
     place, key = "s3://archive/later.icechunk", "scenes/s01/B4.tif"
-    client = client_of(s3)
-    old = client.get_object(Bucket="archive", Key=key)["Body"].read()
-    new = client.get_object(Bucket="archive", Key="scenes/s02/B4.tif")["Body"].read()
+    old = s3.client.get_object(Bucket="archive", Key=key)["Body"].read()
+    new = s3.client.get_object(Bucket="archive", Key="scenes/s02/B4.tif")["Body"].read()
     make_virtual(on_s3(3), to=place, settings=settings)
-    client.put_object(Bucket="archive", Key=key, Body=new)
+    s3.client.put_object(Bucket="archive", Key=key, Body=new)
     try:
         opened = open_virtual(place, stores=settings.stores)
         with pytest.raises(StoreError, match=rf"s3://archive/{key}: this file has changed .* --replace"):
@@ -210,7 +198,7 @@ def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -
         assert np.array_equal(pixels[1], pixels[2])
         assert [each.added["rows"] for each in joined_versions(place, stores=settings.stores)] == [3, 3]
     finally:
-        client.put_object(Bucket="archive", Key=key, Body=old)
+        s3.client.put_object(Bucket="archive", Key=key, Body=old)
 
 
 @pytest.mark.long

@@ -1,15 +1,22 @@
 """moto's S3 server on loopback. It records every request."""
 
 import logging
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
 from urllib.request import Request, urlopen
 
+import boto3
+import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
+
+from support.local_server import in_thread
+
+REGION: Final = "eu-central-1"
 
 
 class _Moto(DomainDispatcherApplication):
@@ -49,6 +56,13 @@ class CountedS3:
     denied: str | None = None
     """End of the paths that are refused, as S3 refuses whoever may not read them."""
 
+    _moto: Any = field(default_factory=_Moto)
+
+    @cached_property
+    def client(self) -> Any:
+        """boto3's client of the server."""
+        return boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION)
+
     def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
         """Answer one request by moto."""
         if self.denied is not None and environment["PATH_INFO"].endswith(self.denied):
@@ -68,9 +82,10 @@ class CountedS3:
         self.sent_nbytes += len(body) if environment["REQUEST_METHOD"] != "HEAD" else 0
         return [body]
 
-    def __post_init__(self) -> None:
-        """Make moto's application."""
-        self._moto: Any = _Moto()
+    def upload(self, folder: Path, bucket: str, prefix: str) -> None:
+        """Put all files of a folder below a prefix."""
+        for path in (each for each in folder.rglob("*") if each.is_file()):
+            self.client.upload_file(str(path), bucket, f"{prefix}/{path.relative_to(folder)}")
 
     def forget(self) -> None:
         """Count from 0 again."""
@@ -87,15 +102,24 @@ def counted_s3() -> Iterator[CountedS3]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = make_server("127.0.0.1", 0, found, threaded=True)
     found.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
     reset = Request(f"{found.endpoint}/moto-api/reset", method="POST")  # noqa: S310 # our own server
-    try:
-        urlopen(reset).close()  # noqa: S310 # as above; moto is one for all tests
-        found.forget()
+    with server, in_thread(server):
+        try:
+            urlopen(reset).close()  # noqa: S310 # as above; moto is one for all tests
+            found.forget()
+            yield found
+        finally:
+            urlopen(reset).close()  # noqa: S310 # as above
+
+
+@contextmanager
+def s3_with(*buckets: str) -> Iterator[CountedS3]:
+    """Serve new buckets. The environment has the Region, and credentials as any that this server takes."""
+    with pytest.MonkeyPatch.context() as patch, counted_s3() as found:
+        for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", REGION)):
+            patch.setenv(f"AWS_{name}", value)
+        for bucket in buckets:
+            found.client.create_bucket(
+                Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
+            )
         yield found
-    finally:
-        urlopen(reset).close()  # noqa: S310 # as above
-        server.shutdown()
-        server.server_close()
-        thread.join()
