@@ -10,8 +10,8 @@ from pixel_gather import BusyError, RequestError, Settings, points, verify_table
 from pixel_gather.core.errors import StoreError
 from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.tables.part_folder import PartFolder
-from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.command_line import run
 from support.geojson import collection, feature
 from support.local_server import LocalServer
 from support.tables import CRS, FIELD, rows_of, serving_files
@@ -206,11 +206,9 @@ def test_command_line_appends(
     said = []
     for n in (2, 3):
         lists.write_text("href\n" + "".join(f"{server.root}/{number}.tif\n" for number in range(n)))
-        with pytest.raises(SystemExit, match="0"):
-            main([*command, "--dry-run"])
+        assert run(*command, "--dry-run") == 0
         said.append(capsys.readouterr().out.splitlines()[0])
-        with pytest.raises(SystemExit, match="0"):
-            main([*command, "--quiet"])
+        assert run(*command, "--quiet") == 0
         out = capsys.readouterr().out
 
     assert said == ["20 features on 2 images", "20 features on 1 image"]

@@ -11,8 +11,8 @@ import xarray as xr
 from pixel_gather import index, join, ls, make_catalog, make_plan, make_virtual, verify, versions
 from pixel_gather.core.errors import RequestError
 from pixel_gather.features.view.view import serving_cube
-from pixel_gather_cli.main import main
 from support.cloud_store import Cloud, CloudStore, serving, variables
+from support.command_line import run
 from support.local_server import in_thread
 from support.undrawn import bare, gather_undrawn
 
@@ -49,8 +49,7 @@ def test_ls_names_what_lies_below_a_prefix(there: There, capsys: pytest.CaptureF
     """A pattern chooses, and the addresses have the scheme of the prefix."""
     there.store.objects["sources/heat/notes 1%20.txt"] = b"x"
 
-    with pytest.raises(SystemExit):
-        main(["ls", there.at("sources/heat/"), "--glob", "*.tif"])
+    run("ls", there.at("sources/heat/"), "--glob", "*.tif")
 
     assert capsys.readouterr().out.split() == [there.at(f"sources/heat/{file.name}") for file in FILES]
     assert [each.href for each in ls(there.at("sources/"), glob="**/*.txt")] == [

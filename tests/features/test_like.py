@@ -11,7 +11,7 @@ from features.test_warp import REQUEST, check_equals_gdal, files_of_all
 from pixel_gather import gather, make_plan
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import parse_request
-from pixel_gather_cli.main import main
+from support.command_line import run
 from support.projections import warped_by_gdal, write_projected
 from support.undrawn import gather_undrawn, opened
 
@@ -62,12 +62,10 @@ def test_the_command_line_fills_it_in(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "list.txt").write_text(own)
     asked = ["plan", "--sources", str(tmp_path / "list.txt"), "--like", own]
 
-    with pytest.raises(SystemExit, match="0"):
-        main([*asked, "--resampling", "bilinear"])
+    assert run(*asked, "--resampling", "bilinear") == 0
     assert "1 x 64 x 64" in (out := capsys.readouterr().out)
     assert "warped by bilinear" in out
-    with pytest.raises(SystemExit, match="2"):
-        main([*asked, "--grid", "10"])
+    assert run(*asked, "--grid", "10") == 2
     assert "leave --grid and --grid-crs out" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ import rasterio
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.features.series.series import series, sparkline
 from pixel_gather.features.series.series_page import page_html, write_page
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 DEMO = Path(__file__).parents[1] / "data/demo/sources.csv"
 _POINT = (-105.27, 40.01)
@@ -91,36 +91,26 @@ def test_a_sparkline_of_many_values_fits_a_line() -> None:
 def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each image and a sparkline, or JSON."""
     arguments = ["series", "--point", f"{_POINT[0]},{_POINT[1]}", "--sources", str(DEMO), "--quiet"]
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
+    assert run(*arguments) == 0
     text = capsys.readouterr().out
-    assert ended.value.code == 0
     assert text.splitlines()[0] == "1895-01-01T00:00:00Z  b1 10.1699"
     assert text.splitlines()[-1].endswith("0 to 31.1602, 5 images")
-    with pytest.raises(SystemExit):
-        main([*arguments, "--json"])
+    run(*arguments, "--json")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["status"] for line in lines] == ["ok"] * 5
-    with pytest.raises(SystemExit):
-        main([*arguments, "--by", "b9"])
+    run(*arguments, "--by", "b9")
     assert "1895-01-01T00:00:00Z  unlike: it has 1 band, not band 9" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["series", "--point", "40,20", "--sources", str(DEMO), "--quiet"])
+    run("series", "--point", "40,20", "--sources", DEMO, "--quiet")
     assert capsys.readouterr().out == "no image shows this place; longitude comes first\n"
 
 
 def test_the_page_has_a_dot_for_each_value(tmp_path: Path) -> None:
     """And a row for each image, that which cannot be read with its reason."""
-    with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                *("series", "--point", f"{_POINT[0]},{_POINT[1]}", "--sources", str(DEMO)),
-                *("--quiet", "--html", str(tmp_path / "series.html")),
-            ]
-        )
+    point = f"{_POINT[0]},{_POINT[1]}"
+    code = run("series", "--point", point, "--sources", DEMO, "--quiet", "--html", tmp_path / "series.html")
 
     page = (tmp_path / "series.html").read_text()
-    assert ended.value.code == 0
+    assert code == 0
     assert page.count('<path class="dots"') == 5
     assert page.count("<tr>") == 6
     assert "1895-01-01T00:00:00Z: 10.1699" in page

@@ -9,8 +9,8 @@ import pytest
 
 from pixel_gather import RequestError, StoreError, points, verify_table, write_table_page, zones
 from pixel_gather.io.pictures.stretch import number_in_words
-from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.command_line import run
 from support.geojson import collection, feature
 from support.tables import CRS, FIELD, rows_of
 
@@ -213,13 +213,9 @@ def test_a_page_is_asked_for_by_an_option(folder: Path, tmp_path: Path) -> None:
     command += ["--crs", CRS, "--quiet", "--html", str(tmp_path / "t.html")]
     for _ in range(2):
         (tmp_path / "t.html").unlink(missing_ok=True)
-        with pytest.raises(SystemExit) as ended:
-            main([*command, "--append-to", str(tmp_path / "t.parquet")])
-        assert ended.value.code == 0
+        assert run(*command, "--append-to", tmp_path / "t.parquet") == 0
         assert (tmp_path / "t.html").read_text().startswith("<!doctype html>")
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--deployed", "--api", "http://127.0.0.1:1"])
-    assert ended.value.code == 2
+    assert run(*command, "--deployed", "--api", "http://127.0.0.1:1") == 2
 
 
 def test_no_page_of_what_is_no_table_or_in_no_folder(folder: Path, tmp_path: Path) -> None:

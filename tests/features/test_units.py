@@ -14,7 +14,7 @@ from rasterio.transform import from_origin
 from pixel_gather import Gathered, export, points, write_table_page, zones
 from pixel_gather.core.model.shown import linked
 from pixel_gather.tables.base_table import BaseTable
-from pixel_gather_cli.main import main
+from support.command_line import run
 from support.undrawn import gather_undrawn
 
 
@@ -139,13 +139,8 @@ def test_a_series_has_units_in_the_terminal_and_on_its_page(
     (tmp_path / "list.csv").write_text(
         "\n".join(["href,time", f"{files[0]},2024-01-01", f"{files[1]},2024-01-02"])
     )
-    with pytest.raises(SystemExit):
-        main(
-            [
-                *("series", "--point", "8.75,46.25", "--sources", str(tmp_path / "list.csv")),
-                *("--by", "b1", "--quiet", "--html", str(page)),
-            ]
-        )
+    sources = ("--point", "8.75,46.25", "--sources", tmp_path / "list.csv")
+    run("series", *sources, "--by", "b1", "--quiet", "--html", page)
 
     assert " mm, 2 images" in capsys.readouterr().out
     assert "b1 (mm), 2 values of 2 images" in page.read_text()

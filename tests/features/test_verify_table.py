@@ -8,7 +8,7 @@ import pytest
 
 from pixel_gather import RequestError, StoreError, points, verify_table
 from pixel_gather.features.verify.verify import find_table
-from pixel_gather_cli.main import main
+from support.command_line import run
 
 DEMO = Path(__file__).parents[1] / "data/demo"
 
@@ -90,14 +90,12 @@ def test_a_table_that_is_missing_is_no_cube(tmp_path: Path) -> None:
 
 def test_the_command_says_whether_it_is_the_same(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By its exit code as well."""
-    with pytest.raises(SystemExit) as same:
-        main(["verify", str(table)])
+    same = run("verify", table)
     text = capsys.readouterr().out
     table.with_name("plots.features.parquet").unlink()
-    with pytest.raises(SystemExit) as other:
-        main(["verify", str(table), "--json"])
+    other = run("verify", table, "--json")
 
-    assert (same.value.code, other.value.code) == (0, 1)
+    assert (same, other) == (0, 1)
     assert text == "21 lines of 5 images compared with the receipt: the same\n"
     assert '"is_same": false' in capsys.readouterr().out
 
@@ -113,13 +111,11 @@ def test_the_folder_of_a_table_of_a_deployment_is_verified(
     told = {"kind": "points", "table": f"s3://cubes/{version}/table.parquet"}
     (folder / "result.json").write_text(json.dumps(told))
 
-    with pytest.raises(SystemExit) as same:
-        main(["verify", str(folder)])
+    same = run("verify", folder)
     (tmp_path / version / "table.parquet").unlink()
-    with pytest.raises(SystemExit) as other:
-        main(["verify", str(folder)])
+    other = run("verify", folder)
 
-    assert (same.value.code, other.value.code) == (0, 1)
+    assert (same, other) == (0, 1)
     text = capsys.readouterr().out
     assert text.startswith(
         "21 lines of 5 images compared with the receipt: the same\ntable.parquet is missing\n"

@@ -26,8 +26,8 @@ from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.open_table import open_zones
 from pixel_gather.tables.read_features import FeatureColumns, given_features
 from pixel_gather.tables.zone_cells import ZonePlaces, check_zones
-from pixel_gather_cli.main import main
 from rank.rasters import landscape, make_cog
+from support.command_line import run
 from support.dependency_groups import module_of_group
 from support.geojson import feature
 from support.images import write_image
@@ -601,13 +601,8 @@ def test_the_example_of_the_page_shows_the_season(tmp_path: Path, monkeypatch: p
     (tmp_path / "tests").symlink_to(PROJECT / "tests")
     for line in "".join(blocks).replace("\\\n", " ").splitlines():
         words, _, to = line.partition(" > ")
-        with (
-            Path(to or "output.txt").open("w") as file,
-            redirect_stdout(file),
-            pytest.raises(SystemExit) as end,
-        ):
-            main(shlex.split(words)[1:])
-        assert not end.value.code
+        with Path(to or "output.txt").open("w") as file, redirect_stdout(file):
+            assert run(*shlex.split(words)[1:]) == 0
 
     means = open_zones("areas.parquet")["mean"].sel(time="2018-07-10").values.tolist()
     assert means == pytest.approx([0.22, 0.40, 0.70], abs=0.005)  # city, fields, forest
