@@ -196,6 +196,7 @@ class FeatureSteps(Struct, frozen=True):
         work = TableWork(
             request=given,
             bands=tuple(opened.table.bands),
+            band_numbers=dict(opened.table.band_numbers),
             of_bands=tuple(each.name for each in opened.values.values),
             sign=opened.sign,
         )

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from copy import replace
 from pathlib import Path
@@ -53,6 +53,9 @@ class TableWork(Struct, frozen=True, kw_only=True):
     request: Any
     bands: tuple[str, ...]
     """Names of the bands of the list."""
+
+    band_numbers: dict[str, int] = {}
+    """Which band of its files each of them is, where that is not the first."""
 
     of_bands: tuple[str, ...]
     """Names of the values, if the request leaves them to the images."""
@@ -149,7 +152,7 @@ async def open_feature_table(
         if not values.values:
             with closing(list_sources(table)) as sources:
                 values = values.of_bands(table.bands or await reader.bands_of_first(sources))
-        access = access_of(deployment, reader, table.bands)
+        access = access_of(deployment, reader, table.bands, table.band_numbers)
         opened = FeatureTable(
             asked=asked,
             features=replace(features, problems=checked.problems, notes=checked.notes),
@@ -173,10 +176,13 @@ def open_reader(deployment: Deployment, sign: str) -> CogReader:
     return CogReader.over(deployment.signed_objects(sign), fast=GeoTiffSettings(), fall_back=settings)
 
 
-def access_of(deployment: Deployment, reader: LevelReader, bands: tuple[str, ...]) -> ImageAccess:
+def access_of(
+    deployment: Deployment, reader: LevelReader, bands: tuple[str, ...], numbers: Mapping[str, int]
+) -> ImageAccess:
     """Return how the images of a list are read."""
     return ImageAccess(
         bands=bands,
+        band_numbers=numbers,
         reader=reader,
         limiter=deployment.limiter,
         projector=RasterioProjector(),

@@ -75,7 +75,7 @@ class ImageWorker:
         features = unpack_features(await needed_file(files, FEATURES_KEY))
         async with AsyncExitStack() as stack:
             reader = await stack.enter_async_context(open_reader(self._deployment, given.sign))
-            access = access_of(self._deployment, reader, given.bands)
+            access = access_of(self._deployment, reader, given.bands, given.band_numbers)
             values = asked.request.values.of_bands(given.of_bands)
             self._opened = _Opened(
                 name=name,

@@ -393,6 +393,7 @@ async def _open_job(
                 values = values.of_bands(job.table.bands or await reader.bands_of_first(sources))
         access = ImageAccess(
             bands=job.table.bands,
+            band_numbers=job.table.band_numbers,
             reader=reader,
             limiter=job.limiter,
             projector=job.projector,

@@ -26,32 +26,47 @@ class BandOf(NamedTuple):
 class BandFinder(Struct, frozen=True):
     """Finds bands of one row of a list by the names of a request."""
 
-    named: Mapping[str, Source | None]
-    first: Source
+    named: Mapping[str, BandOf | None]
+    first: BandOf
     given: Mapping[str, str]
 
     @classmethod
-    def of(cls, row: CubeRow, *, bands: Sequence[str], given: Iterable[tuple[str, str]] = ()) -> "BandFinder":
+    def of(
+        cls,
+        row: CubeRow,
+        *,
+        bands: Sequence[str],
+        numbers: Mapping[str, int],
+        given: Iterable[tuple[str, str]] = (),
+    ) -> "BandFinder":
         """Return what finds the bands of a row.
 
-        Its sources are in the order of ``bands``, which is empty if the list has no column ``band``.
+        Args:
+            row: Its sources are in the order of ``bands``.
+            bands: The list's; empty if it has no column ``band``.
+            numbers: Which band of its sources each of them is, where that is not the first.
+            given: (name in a request, band that it stands for).
         """
-        named = dict(zip(bands, row.sources, strict=True)) if bands else {}
-        return cls(named, _there(row)[0], dict(given))
+        named = {
+            name: None if source is None else BandOf(source, numbers.get(name, 1))
+            for name, source in zip(bands, row.sources if bands else (), strict=True)
+        }
+        there = [band for band in named.values() if band is not None]
+        return cls(named, there[0] if there else BandOf(_there(row)[0], 1), dict(given))
 
     def band(self, name: str, *, field: str) -> BandOf | None:
         """Return the band that a name means; None if only this row lacks it."""
         base, _, number = self.given.get(name, name).partition(":")
         if base == "*":
-            return BandOf(self.first, 1)
+            return self.first
         if not self.named:
-            return BandOf(self.first, self._number_of(base, number, field))
+            return BandOf(self.first.source, self._number_of(base, number, field))
         key = found_band(base, self.named)
         if key is not None:
-            source = self.named[key]
-            return None if source is None else BandOf(source, int(number or 1))
+            found = self.named[key]
+            return BandOf(found.source, int(number)) if found is not None and number else found
         if len(self.named) == 1 and band_number(base) is not None and not self._tells_its_band(base):
-            return BandOf(self.first, self._number_of(base, number, field))
+            return BandOf(self.first.source, self._number_of(base, number, field))
         raise RequestError(
             f"the list has no band {base}; it has {', '.join(self.named)}; say which one is meant by "
             f"bands: {{{base}: NAME}} (--bands {base}=NAME)",

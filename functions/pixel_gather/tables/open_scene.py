@@ -32,6 +32,9 @@ class ImageAccess(Struct, frozen=True, kw_only=True):
     bands: tuple[str, ...]
     """The list's."""
 
+    band_numbers: Mapping[str, int]
+    """Which band of its files each of them is, where that is not the first."""
+
     reader: LevelReader
     limiter: SourceLimiter
     projector: RasterioProjector
@@ -143,7 +146,9 @@ async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost:
         SourceError: A file cannot be opened, or lacks the band.
         RequestError: The list has no such band.
     """
-    found, mask = _bands_of(row, access.bands, values)
+    finder = BandFinder.of(row, bands=access.bands, numbers=access.band_numbers, given=values.bands)
+    found = {name: finder.band(name, field="by") for name in values.names}
+    mask = None if values.mask is None else finder.band(values.mask.band, field="mask.band")
     lacking = [name for name, band in found.items() if band is None]
     if values.mask is not None and mask is None:
         lacking.append(values.mask.band)
@@ -318,14 +323,6 @@ def floored(positions: Floats) -> Integers:
     """Return the pixel that holds each position; -1 where there is no position."""
     is_known = np.isfinite(positions) & (np.abs(positions) < 2**31)
     return np.floor(np.where(is_known, positions, -1)).astype(np.int64)
-
-
-def _bands_of(
-    row: CubeRow, bands: Sequence[str], values: Values
-) -> tuple[dict[str, BandOf | None], BandOf | None]:
-    finder = BandFinder.of(row, bands=bands, given=values.bands)
-    found = {name: finder.band(name, field="by") for name in values.names}
-    return found, None if values.mask is None else finder.band(values.mask.band, field="mask.band")
 
 
 def _pixel_area(header: Header) -> float:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +23,7 @@ from pixel_gather.tables import map_tasks
 from scenes import scenes
 from support.api_bridge import is_a
 from support.geojson import collection, feature
+from support.images import write_image
 from support.lambda_functions import Context, keys_of, remove_objects
 from support.spending import USD_OF_CHILD, spent_in, tell_parts_apart
 from support.table_service import FIELDS, HREFS, PLOTS, N, Service
@@ -416,6 +418,24 @@ def test_a_scene_that_a_search_finds_between_the_features_is_not_read(service: S
 
     assert document["state"] == "succeeded"
     assert document["result"]["scenes"] == 1
+
+
+@pytest.mark.long
+def test_workers_read_the_band_of_a_numbered_asset(service: Service, tmp_path: Path) -> None:
+    """And not the first one of its file."""
+    pixels = np.stack([np.full((16, 16), band, "uint16") for band in (1, 2, 3)])
+    file = write_image(tmp_path / "rgb.tif", pixels, west=11, north=46, size=0.01, crs="EPSG:4326")
+    item = scenes.item("s1", box=(11, 45.84, 11.16, 46), assets={"rgb": {"href": "s3://sources/rgb.tif"}})
+    service.machine.s3.upload_file(file, "sources", "rgb.tif")
+    service.machine.s3.put_object(Bucket="sources", Key="rgb.json", Body=json.dumps(collection([item])))
+    stac = {"items": "s3://sources/rgb.json", "assets": {"blue": "rgb:3", "red": "rgb"}}
+    point = collection([feature({"type": "Point", "coordinates": [11.05, 45.95]})])
+
+    document = service.made({"points": point, "sources": {"stac": stac}})
+
+    assert document["state"] == "succeeded", document
+    (row,) = service.table(document).to_pylist()
+    assert (row["blue"], row["red"]) == (3, 1)
 
 
 @pytest.mark.long

@@ -1,6 +1,6 @@
 """From rows of a list to scenes: which file and band each name of a ranking means. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -46,18 +46,19 @@ def list_scenes(table: SourceTable, request: RankingRequest) -> list[RankScene]:
     Raises:
         RequestError: The list has no such band.
     """
-    return [make_scene(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
+    bands, numbers = table.bands, table.band_numbers
+    return [
+        _make_scene(BandFinder.of(row, bands=bands, numbers=numbers, given=request.bands), row, request)
+        for row in table.rows(0, table.n_rows)
+    ]
 
 
-def make_scene(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> RankScene:
+def _make_scene(finder: BandFinder, row: CubeRow, request: RankingRequest) -> RankScene:
     """Return the scene of one row of the list.
-
-    Its sources are in the order of ``bands``, which is empty if the list has no column ``band``.
 
     Raises:
         RequestError: No row of the list can have a band that is wanted.
     """
-    finder = BandFinder.of(row, bands=bands, given=request.bands)
     wanted = request.names
     if not wanted and request.by == "valid":
         wanted = tuple(name for name, _ in request.bands) or ("*",)

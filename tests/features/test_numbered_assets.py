@@ -1,0 +1,72 @@
+"""Assets with several bands: tables, series and rankings read the band that is named, as a gather does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather import points, rank, series, zones
+from scenes.scenes import item
+from support.geojson import collection, feature, polygon
+from support.images import write_image
+from support.tables import rows_of
+
+WEST, NORTH, SIDE, PIXEL = 11.0, 46.0, 32, 0.01
+POINT = [11.105, 45.895]
+FIELD = polygon((11.05, 45.95), (11.15, 45.95), (11.15, 45.85), (11.05, 45.95))
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return a search among a scene with an asset of three bands, which hold 1, 2 and 3."""
+    folder = tmp_path_factory.mktemp("items")
+    pixels = np.stack([np.full((SIDE, SIDE), band, "uint16") for band in (1, 2, 3)])
+    file = write_image(folder / "rgb.tif", pixels, west=WEST, north=NORTH, size=PIXEL, crs="EPSG:4326")
+    box = (WEST, NORTH - SIDE * PIXEL, WEST + SIDE * PIXEL, NORTH)
+    scene = item("s1", box=box, assets={"rgb": {"href": file}})
+    (folder / "items.json").write_text(json.dumps(collection([scene])))
+    return {"items": str(folder / "items.json")}
+
+
+def _of_points(sources: Any, to: Path, **values: Any) -> float:
+    points(collection([feature({"type": "Point", "coordinates": POINT})]), sources, to=to, **values)
+    return _only_value(rows_of(to)[0])
+
+
+def _of_zones(sources: Any, to: Path, **values: Any) -> float:
+    zones(collection([feature(FIELD)]), sources, statistics="mean", to=to, **values)
+    return _only_value(rows_of(to)[0])
+
+
+def _of_series(sources: Any, _to: Path, **values: Any) -> float:
+    (row,) = series(sources, point=POINT, **values)
+    return _only_value(row)
+
+
+def _of_ranking(sources: Any, _to: Path, **values: Any) -> float:
+    (row,) = rank(sources, **values).rows()
+    return float(row["value"])
+
+
+def _only_value(row: dict[str, Any]) -> float:
+    (found,) = (each for name, each in row.items() if isinstance(each, float) and name != "valid")
+    return found
+
+
+@pytest.mark.parametrize("measure", [_of_points, _of_zones, _of_series, _of_ranking])
+@pytest.mark.parametrize(("assets", "by", "value"), [({"blue": "rgb:3"}, "blue", 3), (["rgb:2"], "rgb_2", 2)])
+def test_a_numbered_asset_is_that_band(
+    items: dict[str, str],
+    tmp_path: Path,
+    measure: Callable[..., float],
+    assets: Any,
+    by: str,
+    value: float,
+) -> None:
+    """Each had the first band of the file before, and said nothing."""
+    sources = {"stac": items | {"assets": assets}}
+
+    assert measure(sources, tmp_path / "t.parquet", by=by) == value
