@@ -70,3 +70,14 @@ def test_a_numbered_asset_is_that_band(
     sources = {"stac": items | {"assets": assets}}
 
     assert measure(sources, tmp_path / "t.parquet", by=by) == value
+
+
+@pytest.mark.parametrize("measure", [_of_points, _of_zones, _of_series])
+@pytest.mark.parametrize(("asset", "value"), [("rgb", 1), ("rgb:3", 3)])
+def test_names_stand_for_assets(
+    items: dict[str, str], tmp_path: Path, measure: Callable[..., float], asset: str, value: float
+) -> None:
+    """Where the request names no assets, ``bands`` says which ones its names mean."""
+    found = measure({"stac": items}, tmp_path / "t.parquet", by="blue", bands={"blue": asset})
+
+    assert found == value

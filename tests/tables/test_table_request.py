@@ -92,3 +92,13 @@ def test_names_of_bands_may_stand_for_the_mask_alone(band: str) -> None:
     request = TableRequest.of(features=None, sources=None, bands={"scl": "SCL"}, mask=mask)
 
     assert request.values.bands == (("scl", "SCL"),)
+
+
+@pytest.mark.parametrize("assets", [{}, {"assets": ["red"]}])
+def test_links_of_a_search_are_signed_as_asked(assets: dict[str, Any]) -> None:
+    """Also where the assets are chosen by the names of the values."""
+    sources = {"stac": {"api": "https://host/v1"} | assets, "sign": "earthdata"}
+    request = TableRequest.of(features=None, sources=sources, by="red")
+    features = given_features([{"lon": 1, "lat": 2}], columns=FeatureColumns())
+
+    assert request.sources_near(features).sign == "earthdata"

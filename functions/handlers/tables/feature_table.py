@@ -141,7 +141,7 @@ async def open_feature_table(
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
-        values, base, etag = request.values, None, None
+        values, base, etag = request.listed_values, None, None
         if asked.append_to is not None:
             tables = CommittedTables(deployment)
             if (committed := await tables.find(asked.append_to)) is not None:

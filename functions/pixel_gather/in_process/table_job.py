@@ -382,7 +382,7 @@ async def _open_job(
     if grows:
         refuse_repeated_ids(features)
     checked = await asyncio.to_thread(kind.check, features)
-    values = request.values
+    values = request.listed_values
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with opened_job(request.sources_near(checked), settings, keeps=keeps) as job:
         reader = KeepsFirst(job.reader)

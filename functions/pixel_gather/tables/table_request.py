@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import replace
 from typing import Any, Final
 
 import numpy as np
@@ -78,6 +79,22 @@ class TableRequest(Struct, frozen=True, kw_only=True):
             limits=TableLimits.of(limits),
         )
 
+    @property
+    def listed_values(self) -> Values:
+        """The values, with names of bands as the list has them.
+
+        If the request names no assets, they are chosen by the names in ``by``. Then these are the list's.
+        """
+        searched = self._searched
+        return self.values if searched is None or "assets" in searched[1] else replace(self.values, bands=())
+
+    @property
+    def _searched(self) -> tuple[str, Mapping[str, Any]] | None:
+        """How images are searched, and the fields of the search; None if they are a list."""
+        given = self.sources if isinstance(self.sources, Mapping) else {}
+        kind = next((name for name in _SEARCHES if isinstance(given.get(name), Mapping)), None)
+        return None if kind is None else (kind, given[kind])
+
     def sources_near(self, features: Features) -> Sources:
         """Return the images. A search looks for scenes in the box around the features.
 
@@ -87,15 +104,14 @@ class TableRequest(Struct, frozen=True, kw_only=True):
         Raises:
             RequestError: They are wrong.
         """
-        given = self.sources
-        searched = given if isinstance(given, Mapping) else {}
-        kind = next((name for name in _SEARCHES if name in searched), "")
-        search = searched.get(kind)
-        has_assets = isinstance(search, Mapping) and "assets" in search
-        if not isinstance(search, Mapping) or (has_assets and {"area", "items"} & search.keys()):
-            return parse_sources(given)
-        near = {"area": list(_box_around(features)), **search}
-        return parse_sources({**searched, kind: near}) if has_assets else self.values.sources_of(kind, near)
+        if self._searched is None:
+            return parse_sources(self.sources)
+        kind, search = self._searched
+        if "assets" not in search:
+            search = {**search, "assets": self.values.assets()}
+        elif {"area", "items"} & search.keys():
+            return parse_sources(self.sources)
+        return parse_sources({**self.sources, kind: {"area": list(_box_around(features)), **search}})
 
     def to_json(self) -> dict[str, Any]:
         """Return what decides the table, besides the list and the features."""

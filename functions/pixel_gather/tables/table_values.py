@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.request.request import parse_sources
-from pixel_gather.core.request.sources import Sources
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.spectral_indexes import EXPRESSIONS, SHARES
 
@@ -102,16 +100,14 @@ class Values(Struct, frozen=True, kw_only=True):
         """The names of the values."""
         return tuple(each.name for each in self.values)
 
-    def sources_of(self, kind: str, given: Mapping[str, Any]) -> Sources:
-        """Return the sources of a catalog or STAC API: the assets that the values and the mask need.
-
-        For what is given, see `asset_sources`.
+    def assets(self) -> dict[str, str]:
+        """Return the assets of a catalog or STAC API that the values and the mask need, by their names.
 
         Raises:
-            RequestError: They are wrong, or no band is named.
+            RequestError: No band is named.
         """
         names = [*self.names, *([] if self.mask is None else [self.mask.band])]
-        return asset_sources(names, dict(self.bands), kind, given)
+        return assets_of(names, dict(self.bands))
 
 
 def named_bands(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
@@ -125,22 +121,16 @@ def named_bands(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     return tuple((str(name), str(band)) for name, band in (given or {}).items())
 
 
-def asset_sources(
-    names: Sequence[str], asset_of: Mapping[str, str], kind: str, given: Mapping[str, Any]
-) -> Sources:
-    """Return the sources of a catalog or STAC API for names of bands.
-
-    An asset stands for a name that is none itself. ``given`` has the other fields of ``sources.catalog`` or
-    ``sources.stac``.
+def assets_of(names: Sequence[str], asset_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the asset that each name of a band means: that which stands for it, or the one of this name.
 
     Raises:
-        RequestError: They are wrong, or there is no name.
+        RequestError: There is no name.
     """
     bases = {name.partition(":")[0] for name in names}
     if not bases:
         raise RequestError("say of which asset, such as red or nir", field="by")
-    assets = {base: asset_of.get(base, base) for base in sorted(bases)}
-    return parse_sources({kind: {**given, "assets": assets}})
+    return {base: asset_of.get(base, base) for base in sorted(bases)}
 
 
 def _value(text: str) -> Value:

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_fields import check_names, check_one_of
+from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.features.rank.ranking_request import RANKING_FIELDS, RankingRequest
 from pixel_gather.tables.table_limits import TableLimits
-from pixel_gather.tables.table_values import asset_sources
+from pixel_gather.tables.table_values import assets_of
 
 _IN_CATALOG: Final = {
     *("datetime", "where", "collections", "ids", "most", "duplicates", "duplicates_by", "address")
@@ -105,4 +106,4 @@ def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]
     area: Any = given.get("area")
     if area is None:
         area = "all" if request.area is None else list(request.area.box)
-    return asset_sources(names, asset_of, kind, {**given, "area": area})
+    return parse_sources({kind: {**given, "area": area, "assets": assets_of(names, asset_of)}})
