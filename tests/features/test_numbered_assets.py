@@ -81,3 +81,11 @@ def test_names_stand_for_assets(
     found = measure({"stac": items}, tmp_path / "t.parquet", by="blue", bands={"blue": asset})
 
     assert found == value
+
+
+def test_names_stand_for_bands_of_a_search(items: dict[str, str], tmp_path: Path) -> None:
+    """Where the request names assets, ``bands`` says which of them its names mean, in rankings, too."""
+    sources = {"stac": items | {"assets": {"third": "rgb:3"}}}
+
+    for measure in (_of_points, _of_ranking):
+        assert measure(sources, tmp_path / "t.parquet", by="dark", bands={"dark": "third"}) == 3

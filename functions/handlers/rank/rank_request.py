@@ -41,8 +41,7 @@ def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
     body = RankingBody.of(given, catalog=settings.catalog)
     request, limits = body.request, body.limits
     gather = admit(parse_request({"sources": body.sources, "window": "centre"}), settings)
-    if gather.sources.are_searched:
-        request = replace(request, bands=())  # the assets were chosen by these names
+    request = request.over(gather.sources)
     highest = gather.limits.usd
     if highest is not None:
         limits = replace(limits, usd=min(limits.usd or highest, highest))

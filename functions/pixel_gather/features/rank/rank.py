@@ -219,8 +219,6 @@ async def _open_ranking(
 ) -> AsyncIterator[tuple[RankingRequest, Job, KeptRanges]]:
     """Open the list and what reads it. The request is returned as it holds for this list."""
     parsed = parse_sources(sources)
-    if parsed.catalog is not None or parsed.stac is not None:
-        request = replace(request, bands=())  # the assets were chosen by these names
     opened: list[KeptRanges] = []
 
     def over(objects: Objects) -> KeptRanges:
@@ -228,7 +226,7 @@ async def _open_ranking(
         return opened[0]
 
     async with opened_job(parsed, settings, over=over) as job:
-        yield request, job, opened[0]
+        yield request.over(parsed), job, opened[0]
 
 
 def _ranker_of(request: RankingRequest, job: Job, ranges: KeptRanges, kept: KeptStatistics) -> Ranker:

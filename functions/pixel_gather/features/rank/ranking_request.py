@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from copy import replace
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ from pixel_gather.core.area import Area, check_box
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.core.request.given_fields import check_names
+from pixel_gather.core.request.sources import Sources
+from pixel_gather.core.scenes.scene_sources import asset_choices
 from pixel_gather.features.rank.statistic import Statistic
 from pixel_gather.tables.expression import Expression
 from pixel_gather.tables.spectral_indexes import EXPRESSIONS, SHARES
@@ -184,6 +187,16 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         if not isinstance(more.get("raw", False), bool):
             raise RequestError("it must be true or false", field="raw")
         return cls.of(**more, statistic=str(statistic), bbox=area.get("bbox"), geojson=area.get("geojson"))
+
+    def over(self, sources: Sources) -> "RankingRequest":
+        """Return the request as it holds for these sources.
+
+        A search names its bands. Those of its names that ``bands`` has, too, are the assets that it chose.
+        """
+        if sources.searched is None:
+            return self
+        own = {choice.band for choice in asset_choices(sources.searched.assets)}
+        return replace(self, bands=tuple(each for each in self.bands if each[0] not in own))
 
     @property
     def reads_on(self) -> bool:
