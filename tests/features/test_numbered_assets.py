@@ -19,16 +19,22 @@ POINT = [11.105, 45.895]
 FIELD = polygon((11.05, 45.95), (11.15, 45.95), (11.15, 45.85), (11.05, 45.95))
 
 
-@pytest.fixture(scope="module")
-def items(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return a search among a scene with an asset of three bands, which hold 1, 2 and 3."""
-    folder = tmp_path_factory.mktemp("items")
-    pixels = np.stack([np.full((SIDE, SIDE), band, "uint16") for band in (1, 2, 3)])
-    file = write_image(folder / "rgb.tif", pixels, west=WEST, north=NORTH, size=PIXEL, crs="EPSG:4326")
+def _search_among(folder: Path, claims: list[dict[str, Any]]) -> dict[str, str]:
+    """Return a search among a scene with an asset of some bands, which hold 1, 2 and so on."""
+    pixels = np.stack([np.full((SIDE, SIDE), band, "uint16") for band in range(1, len(claims) + 1)])
+    file = write_image(
+        folder / "rgb.tif", pixels, west=WEST, north=NORTH, size=PIXEL, crs="EPSG:4326", nodata=None
+    )
     box = (WEST, NORTH - SIDE * PIXEL, WEST + SIDE * PIXEL, NORTH)
-    scene = item("s1", box=box, assets={"rgb": {"href": file}})
+    scene = item("s1", box=box, assets={"rgb": {"href": file, "raster:bands": claims}})
     (folder / "items.json").write_text(json.dumps(collection([scene])))
     return {"items": str(folder / "items.json")}
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return a search among a scene with an asset of three bands."""
+    return _search_among(tmp_path_factory.mktemp("items"), [{}, {}, {}])
 
 
 def _of_points(sources: Any, to: Path, **values: Any) -> float:
@@ -89,3 +95,12 @@ def test_names_stand_for_bands_of_a_search(items: dict[str, str], tmp_path: Path
 
     for measure in (_of_points, _of_ranking):
         assert measure(sources, tmp_path / "t.parquet", by="dark", bands={"dark": "third"}) == 3
+
+
+def test_each_band_of_a_file_has_the_nodata_that_is_claimed_of_it(tmp_path: Path) -> None:
+    """Also if both are read together. Before, that of the first held for all."""
+    claimed = _search_among(tmp_path, [{"nodata": 7}, {"nodata": 2}])
+
+    (row,) = series({"stac": claimed | {"assets": {"one": "rgb:1", "two": "rgb:2"}}}, point=POINT)
+
+    assert (row["one"], row["two"]) == (1, None)

@@ -225,7 +225,7 @@ async def read_scene(
             n if at.which is None else len(at.which),
             runs=at.runs,
             cost=cost,
-            nodata=named[0][1].scaling.nodata,
+            nodata=[band.scaling.nodata for _, band in named],
             wants_darkest=any(band.scaling.claims for _, band in named),
         )
         # What could not be read, or lies outside, is so for all bands of the pixel.

@@ -133,7 +133,7 @@ class Sampler:
         *,
         runs: Sequence[TileRun],
         cost: Cost,
-        nodata: float | None = None,
+        nodata: Sequence[float | None],
         wants_darkest: bool = False,
     ) -> Sampled:
         """Read some bands at the wanted pixels. A tile that cannot be read costs only its own pixels.
@@ -144,7 +144,7 @@ class Sampler:
             n: The number of wanted pixels, all on the image.
             runs: What `cut_runs` says of them.
             cost: Of the image; what the reader adds to.
-            nodata: Stands for no data in a file that declares none.
+            nodata: Of each band, what stands for no data in a file that declares none.
             wants_darkest: Whether to look at all pixels of the tiles.
 
         Raises:
@@ -180,12 +180,12 @@ class Sampler:
             masks = [None] * len(pixels) if hidden is None else hidden
             for band, (of_band, mask) in enumerate(zip(pixels, masks, strict=True)):
                 found = of_band.reshape(-1).take(run.at)
-                valid = holds_data(found, header, nodata=nodata)
+                valid = holds_data(found, header, nodata=nodata[band])
                 if mask is not None:
                     valid &= ~mask.reshape(-1).take(run.at)
                 stored[band, run.which], is_valid[band, run.which] = found, valid
                 if wants_darkest:
-                    whole = holds_data(of_band, header, nodata=nodata)
+                    whole = holds_data(of_band, header, nodata=nodata[band])
                     known = of_band[whole if mask is None else whole & ~mask]
                     darkest[number, band] = known.min() if len(known) else np.nan
 
