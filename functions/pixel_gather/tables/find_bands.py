@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_names import common_name
+from pixel_gather.core.model.plurals import none_of
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.pixel_mask import PixelMask
 from pixel_gather.tables.spectral_indexes import band_number, found_band
 
 _SHORTEST_NAME: Final = 8
@@ -21,6 +23,17 @@ class BandOf(NamedTuple):
     source: Source
     number: int
     """From 1."""
+
+
+class SceneBands(NamedTuple):
+    """The bands of one row that a request wants."""
+
+    bands: Mapping[str, BandOf]
+    """By their names in the request."""
+
+    mask: BandOf | None
+    missing: str | None
+    """Which of them the list lacks for this scene; None if it has all."""
 
 
 class BandFinder(Struct, frozen=True):
@@ -54,7 +67,22 @@ class BandFinder(Struct, frozen=True):
         there = [band for band in named.values() if band is not None]
         return cls(named, there[0] if there else BandOf(_there(row)[0], 1), dict(given))
 
-    def band(self, name: str, *, field: str) -> BandOf | None:
+    def bands(self, names: Iterable[str], mask: PixelMask | None) -> "SceneBands":
+        """Return the bands that some names mean, and the band of the mask.
+
+        Raises:
+            RequestError: No row of the list can have one of them.
+        """
+        found = {name: self._band(name, field="by") for name in names}
+        of_mask = None if mask is None else self._band(mask.band, field="mask.band")
+        lacking = [name for name, band in found.items() if band is None]
+        if mask is not None and of_mask is None:
+            lacking.append(mask.band)
+        there = {name: band for name, band in found.items() if band is not None}
+        missing = f"the list names {none_of(lacking)} for this scene" if lacking else None
+        return SceneBands(there, of_mask, missing)
+
+    def _band(self, name: str, *, field: str) -> BandOf | None:
         """Return the band that a name means; None if only this row lacks it."""
         base, _, number = self.given.get(name, name).partition(":")
         if base == "*":

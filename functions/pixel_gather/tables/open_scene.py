@@ -8,7 +8,6 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import SourceError
-from pixel_gather.core.model.plurals import none_of
 from pixel_gather.core.model.scaling import Scaling
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
@@ -147,15 +146,9 @@ async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost:
         RequestError: The list has no such band.
     """
     finder = BandFinder.of(row, bands=access.bands, numbers=access.band_numbers, given=values.bands)
-    found = {name: finder.band(name, field="by") for name in values.names}
-    mask = None if values.mask is None else finder.band(values.mask.band, field="mask.band")
-    lacking = [name for name, band in found.items() if band is None]
-    if values.mask is not None and mask is None:
-        lacking.append(values.mask.band)
-    if lacking:
-        reason = f"the list names {none_of(lacking)} for this scene"
-        raise SourceError(reason, href="", status=Status.ABSENT)
-    wanted = {name: band for name, band in found.items() if band is not None}
+    wanted, mask, missing = finder.bands(values.names, values.mask)
+    if missing is not None:
+        raise SourceError(missing, href="", status=Status.ABSENT)
     hrefs = tuple(dict.fromkeys(each.source.href for each in [*wanted.values(), *([mask] if mask else [])]))
 
     async def open_(href: str) -> LevelledSource:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from pixel_gather.core.model.plurals import none_of
-from pixel_gather.core.model.source import CubeRow, Source
+from pixel_gather.core.model.source import Source
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.features.rank.ranking_request import RankingRequest
 from pixel_gather.tables.find_bands import BandFinder, BandOf, scene_name
@@ -46,34 +45,17 @@ def list_scenes(table: SourceTable, request: RankingRequest) -> list[RankScene]:
     Raises:
         RequestError: The list has no such band.
     """
-    bands, numbers = table.bands, table.band_numbers
-    return [
-        _make_scene(BandFinder.of(row, bands=bands, numbers=numbers, given=request.bands), row, request)
-        for row in table.rows(0, table.n_rows)
-    ]
-
-
-def _make_scene(finder: BandFinder, row: CubeRow, request: RankingRequest) -> RankScene:
-    """Return the scene of one row of the list.
-
-    Raises:
-        RequestError: No row of the list can have a band that is wanted.
-    """
     wanted = request.names
     if not wanted and request.by == "valid":
         wanted = tuple(name for name, _ in request.bands) or ("*",)
-    found = {name: finder.band(name, field="by") for name in wanted}
-    mask = None if request.mask is None else finder.band(request.mask.band, field="mask.band")
-    lacking = [name for name, band in found.items() if band is None]
-    if request.mask is not None and mask is None:
-        lacking.append(request.mask.band)
-    return RankScene(
-        id=scene_name(row),
-        time_us=row.time_us,
-        bands={name: band for name, band in found.items() if band is not None},
-        mask=mask,
-        missing=f"the list names {none_of(lacking)} for this scene" if lacking else None,
-    )
+    names, numbers, scenes = table.bands, table.band_numbers, []
+    for row in table.rows(0, table.n_rows):
+        finder = BandFinder.of(row, bands=names, numbers=numbers, given=request.bands)
+        bands, mask, missing = finder.bands(wanted, request.mask)
+        scenes.append(
+            RankScene(id=scene_name(row), time_us=row.time_us, bands=bands, mask=mask, missing=missing)
+        )
+    return scenes
 
 
 def _claims(source: Source) -> str:
