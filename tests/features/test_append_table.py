@@ -1,6 +1,6 @@
 """Appends to tables of points and zones in this process: only what the table lacks is read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,41 @@ def test_images_that_failed_are_read_again(
 
     assert first.n_failed == 1
     assert (made.n_failed, made.n_read, made.n_images) == (0, 2, 3)
+    assert rows_of(to) == rows_of(at_once)
+
+
+@pytest.mark.parametrize("bands", [("nir", "red"), ("red", "nir", "swir"), ("swir", "nir", "red")])
+@pytest.mark.parametrize("numbers", [(0, 1), (2,)])
+def test_a_later_list_may_have_its_bands_in_another_order(
+    server: LocalServer,
+    content: dict[str, bytes],
+    tmp_path: Path,
+    bands: tuple[str, ...],
+    numbers: tuple[int, ...],
+) -> None:
+    """And more of them. No image comes twice, and one that failed before has the pixels of its own bands."""
+    for name, image in zip(("red0", "nir0", "red1", "nir1", "red2", "nir2"), (0, 1, 2, 3, 4, 0), strict=True):
+        content[f"/{name}.tif"] = content[f"/{image}.tif"]
+
+    def scenes(numbers: Iterable[int], bands: tuple[str, ...]) -> dict[str, Any]:
+        return {
+            "rows": [
+                {"href": f"{server.root}/{band}{number}.tif", "band": band, "time": f"2024-06-0{number + 1}"}
+                for number in numbers
+                for band in bands
+            ]
+        }
+
+    to, at_once = tmp_path / "t.parquet", tmp_path / "u.parquet"
+    of_points: dict[str, Any] = {"features": PLOTS, "id": "id", "crs": CRS, "by": "red,nir"}
+    gone = content.pop("/nir1.tif")
+    points(sources=scenes((0, 1), ("red", "nir")), to=to, **of_points)
+    content["/nir1.tif"] = gone
+
+    made = points(sources=scenes(numbers, bands), append_to=to, **of_points)
+    points(sources=scenes({0, 1, *numbers}, ("red", "nir")), to=at_once, **of_points)
+
+    assert (made.n_failed, made.n_images) == (0, len({0, 1, *numbers}))
     assert rows_of(to) == rows_of(at_once)
 
 

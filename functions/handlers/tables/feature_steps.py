@@ -298,6 +298,7 @@ class FeatureSteps(Struct, frozen=True):
                 side_path(base.path, "features").replace(of_features)
                 features_digest = base.receipt["files"]["features"]
                 about["n_images"] = len(base.merge_records(parts.records.values()))
+                about["bands"] = base.bands
             # Write the next version. Its files go to a folder of their own.
             written = await asyncio.to_thread(
                 write_table,
@@ -360,6 +361,7 @@ def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int, removals
         "features": opened.features.digest,
         "n_features": len(opened.features),
         "n_images": plan.n_images + plan.n_far,
+        "bands": opened.table.bands,
     }
     return FeatureState(
         number=number,

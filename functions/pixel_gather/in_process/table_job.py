@@ -222,11 +222,11 @@ class TableJob(Struct, frozen=True, kw_only=True):
             return base.written
         about = {"version": __version__, "job": self.digest, **self.about}
         if base is None:
-            about |= {"n_images": self.job.table.n_rows, "appends": 0}
+            about |= {"n_images": self.job.table.n_rows, "appends": 0, "bands": self.job.table.bands}
             of_features = write_features(side_path(to, "features"), self.features)
         else:
             n_images = len(base.merge_records(parts.records.values()))
-            about |= {"n_images": n_images, "appends": base.receipt["appends"] + 1}
+            about |= {"n_images": n_images, "appends": base.receipt["appends"] + 1, "bands": base.bands}
             of_features = base.receipt["files"]["features"]
         return write_table(
             to,

@@ -101,6 +101,12 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         return cls(path=path, receipt=receipt, records=numbered)
 
     @property
+    def bands(self) -> Sequence[str]:
+        """The bands of the list that the table was made of, in their order. Older tables do not tell them."""
+        found: Sequence[str] = self.receipt.get("bands", ())
+        return found
+
+    @property
     def written(self) -> Written:
         """What it was written with."""
         it = self.receipt
@@ -152,7 +158,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         """Yield the rows of a list that the table lacks, then those of images that could not be read."""
         known = self._by_key
         seen: set[str] = set()
-        for row in rows:
+        for row in map(self._in_order, rows):
             key = key_of(row)
             there = known.get(key)
             if key not in seen and (there is None or _is_wanted(there)):
@@ -161,6 +167,12 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
         for each in self.records:
             if each.row is not None and each.key not in seen and _is_wanted(each):
                 yield decoded_row(each.row)
+
+    def _in_order(self, row: CubeRow) -> CubeRow:
+        """Return a row with the first list's bands, in their order, so that equal images have one key."""
+        named = {each.band: each for each in row.sources if each is not None}
+        sources = tuple(named.get(band) for band in self.bands)
+        return replace(row, sources=sources) if any(sources) else row
 
     def tries(self, key: str) -> int:
         """Return how often an image was read before."""

@@ -55,17 +55,16 @@ class BandFinder(Struct, frozen=True):
         """Return what finds the bands of a row.
 
         Args:
-            row: Its sources are in the order of ``bands``.
+            row: Of the list, or of an earlier one, whose bands may have had another order.
             bands: The list's; empty if it has no column ``band``.
             numbers: Which band of its sources each of them is, where that is not the first.
             given: (name in a request, band that it stands for).
         """
-        named = {
-            name: None if source is None else BandOf(source, numbers.get(name, 1))
-            for name, source in zip(bands, row.sources if bands else (), strict=True)
-        }
-        there = [band for band in named.values() if band is not None]
-        return cls(named, there[0] if there else BandOf(_there(row)[0], 1), dict(given))
+        there = {each.band: BandOf(each, numbers.get(each.band or "", 1)) for each in _there(row)}
+        named = {name: band for name, band in there.items() if name is not None}
+        return cls(
+            {**dict.fromkeys(bands), **named} if named else {}, next(iter(there.values())), dict(given)
+        )
 
     def bands(self, names: Iterable[str], mask: PixelMask | None) -> "SceneBands":
         """Return the bands that some names mean, and the band of the mask.

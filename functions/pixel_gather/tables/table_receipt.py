@@ -45,6 +45,7 @@ class _Receipt(Struct, frozen=True):
     files: dict[str, _File]
     images: str
     units: dict[str, str] = {}  # earlier tables have none
+    bands: tuple[str, ...] = ()  # as above
 
 
 class Written(Struct, frozen=True, kw_only=True):

@@ -95,6 +95,21 @@ def test_zones_are_appended_to_as_well(service: Service, tmp_path: Path) -> None
 
 
 @pytest.mark.long
+def test_a_later_list_may_have_its_bands_in_another_order(service: Service) -> None:
+    """No image comes twice."""
+    lines = [f"{href},{band},one" for href, band in zip(HREFS, ("red", "nir"), strict=False)]
+    made = []
+    for key, some in (("list.csv", lines), ("later.csv", lines[::-1])):
+        content = "\n".join(["href,band,scene", *some])
+        service.machine.s3.put_object(Bucket="sources", Key=key, Body=content.encode())
+        made.append(service.made(appending(service, by="red,nir", sources=f"s3://sources/{key}")))
+    first, again = made
+
+    assert (again["result"]["scenes"], again["result"]["read"]) == (1, 0)
+    assert service.table(again).equals(service.table(first))
+
+
+@pytest.mark.long
 def test_a_lost_image_is_read_again_by_the_next_append(service: Service, tmp_path: Path) -> None:
     """Though its list does not name it. Each append counts its own try."""
     service.machine.poison = {"scenes/1.tif"}
