@@ -104,3 +104,16 @@ def test_each_band_of_a_file_has_the_nodata_that_is_claimed_of_it(tmp_path: Path
     (row,) = series({"stac": claimed | {"assets": {"one": "rgb:1", "two": "rgb:2"}}}, point=POINT)
 
     assert (row["one"], row["two"]) == (1, None)
+
+
+@pytest.mark.parametrize("measure", [_of_points, _of_ranking])
+def test_a_number_counts_in_the_file_that_a_name_stands_for(
+    items: dict[str, str], tmp_path: Path, measure: Callable[..., float]
+) -> None:
+    """The message said to say what ``dark`` means, though that was said."""
+    file = Path(items["items"]).with_name("rgb.tif")
+    (tmp_path / "list.csv").write_text(f"href,band,scene\n{file},visual,one\n{file},nir,one\n")
+
+    found = measure(str(tmp_path / "list.csv"), tmp_path / "t.parquet", by="dark:2", bands={"dark": "visual"})
+
+    assert found == 2

@@ -84,6 +84,8 @@ class BandFinder(Struct, frozen=True):
     def _band(self, name: str, *, field: str) -> BandOf | None:
         """Return the band that a name means; None if only this row lacks it."""
         base, _, number = self.given.get(name, name).partition(":")
+        if name not in self.given and base in self.given:  # ``qa:2``, where ``qa`` stands for another name
+            base = self.given[base].partition(":")[0]
         if base == "*":
             return self.first
         if not self.named:
