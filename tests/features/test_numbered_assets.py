@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather import points, rank, series, zones
+from pixel_gather import RequestError, points, rank, series, zones
 from scenes.scenes import item
 from support.geojson import collection, feature, polygon
 from support.images import write_image
@@ -117,3 +117,15 @@ def test_a_number_counts_in_the_file_that_a_name_stands_for(
     found = measure(str(tmp_path / "list.csv"), tmp_path / "t.parquet", by="dark:2", bands={"dark": "visual"})
 
     assert found == 2
+
+
+def test_a_table_of_another_band_of_the_asset_is_another_table(items: dict[str, str], tmp_path: Path) -> None:
+    """The list names the same file, so its digest is the same."""
+    to, point = tmp_path / "t.parquet", collection([feature({"type": "Point", "coordinates": POINT})])
+    first, third = ({"stac": items | {"assets": {"blue": f"rgb:{number}"}}} for number in (1, 3))
+    points(point, first, to=to, by="blue")
+
+    with pytest.raises(RequestError, match="is a table of another list, other features or another request"):
+        points(point, third, to=to, by="blue")
+    with pytest.raises(RequestError, match="the table was made with another value of band_numbers"):
+        points(point, third, append_to=to, by="blue")

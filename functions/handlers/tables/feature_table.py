@@ -88,7 +88,8 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
     @property
     def about(self) -> dict[str, Any]:
         """What decides the table, besides the list and the features."""
-        return about_of(self.asked.request, self.asked.kind, self.values, self.work)
+        numbers = self.table.band_numbers
+        return about_of(self.asked.request, self.asked.kind, self.values, self.work, numbers)
 
     @property
     def name(self) -> str:

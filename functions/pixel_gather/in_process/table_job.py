@@ -405,7 +405,7 @@ async def _open_job(
                 features=replace(features, problems=checked.problems, notes=checked.notes),
                 work=work,
                 combine=kind.combine,
-                request=about_of(request, kind, values, work),
+                request=about_of(request, kind, values, work, job.table.band_numbers),
                 tolerance_us=request.tolerance_us,
                 base=base,
             )

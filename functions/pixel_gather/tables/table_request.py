@@ -149,10 +149,16 @@ def _bounds_of_parts(shapes: Shapes) -> Floats:
     return found
 
 
-def about_of(request: TableRequest, kind: TableKind, values: Values, work: ImageWork) -> dict[str, Any]:
-    """Return what decides a table, besides the list and the features, as its receipt has it."""
+def about_of(
+    request: TableRequest, kind: TableKind, values: Values, work: ImageWork, numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return what decides a table, besides the list and the features, as its receipt has it.
+
+    ``numbers`` tells which band of its files each of the list's bands is, where that is not the first.
+    """
+    numbered = {"band_numbers": dict(numbers)} if numbers else {}
     columns = {"values": [each.name for each in values.values], "columns": list(work.columns)}
-    return {**request.to_json(), **kind.about, **columns}
+    return {**request.to_json(), **kind.about, **numbered, **columns}
 
 
 def duration_us(text: str) -> int:
