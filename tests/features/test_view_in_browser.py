@@ -952,6 +952,30 @@ def test_page_says_where_north_is(page: Page, transform: list[float], said: str)
     with _metadata(store) as root:
         root["attributes"]["spatial:transform"] = transform
     with _serving(store) as (url, _):
+def test_page_names_every_type_of_pixels(page: Page, tmp_path: Path) -> None:
+    """Colours and classes of one cube differ in it."""
+    with _serving(gathered_scenes(tmp_path, n_rows=1).place) as (url, _):
+        page.open_(url)
+
+        assert "192 \u00d7 192 pixels of uint16, uint8" in page.text("facts")
+
+
+def test_page_tells_no_place_by_a_box_around_a_pole(page: Page) -> None:
+    """Instead of the edge of such a window, its record has four corners of a box around the Earth."""
+    store = plain_cube(64, dim="source")
+    with _metadata(store) as root:
+        root["attributes"]["spatial:transform"] = [10_000, 0, -80_000, 0, -10_000, 80_000]
+        root["attributes"]["pixel_gather_window"] = [[-180, 85.8], [180, 85.8], [180, 90], [-180, 90]]
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#part=8,8,1,1", until=CHARTED)
+        told = page.text("readout")
+        on_map = page.run("['north', 'scale'].map((each) => document.getElementById(each).checkVisibility())")
+
+    assert "on the map5000, -5000" in told
+    assert "longitude" not in told
+    assert on_map == [False, False]
+
+
         page.open_(url)
         facts = page.text("facts")
 

@@ -11,7 +11,7 @@ export function earthOf({ attributes, width, height }) {
     return null;
   }
   const n = ring.length / 4;
-  if (!Number.isInteger(n) || !attributes["spatial:transform"]) return null;
+  if (n === 1 || !Number.isInteger(n) || !attributes["spatial:transform"]) return null; // four points are a box around a pole or the Earth
   const side = (from, isBack) => {
     const points = Array.from({ length: n + 1 }, (_, index) => ring[(from + index) % ring.length]);
     return isBack ? points.reverse() : points;
