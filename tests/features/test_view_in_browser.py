@@ -1047,6 +1047,54 @@ def test_numbers_of_an_axis_differ(page: Page) -> None:
 
 
 def test_values_have_their_scale_and_unit_everywhere(page: Page) -> None:
+def test_large_whole_numbers_are_told_to_the_last_digit(page: Page) -> None:
+    """So are those of 64 bits, as far as a browser has them."""
+    store = plain_cube(64, dim="source")
+    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
+    pixels[...] = 1_234_567_890_123_456
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#part=2,9,1,1", until=CHARTED)
+
+        assert "band_11234567890123456status" in page.text("readout")
+
+
+def test_handles_of_tiny_values_are_valid_sliders(page: Page) -> None:
+    """The numbers of a slider have no exponent. Its text has the value."""
+    store = plain_cube(64, dim="source", dtype="float32")
+    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
+    pixels[...] = np.linspace(1e-12, 2e-12, 64 * 256, dtype="float32").reshape(64, 16, 16)
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#row=0&stretch=row")
+        told = page.run(
+            "[...document.querySelectorAll('.handle')].map((each) => [each.ariaValueNow, each.ariaValueText])"
+        )
+
+        assert violations(page) == []
+    assert [each.isdigit() for each, _ in told] == [True, True]
+    assert [text[-4:] for _, text in told] == ["e-12", "e-12"]
+
+
+def test_labels_of_a_narrow_chart_are_whole_and_apart(page: Page) -> None:
+    """Long values have room on the left. A date that would lie on another one is left out."""
+    store = plain_cube(4, dim="time")
+    opened: Any = zarr.open_group(ObjectStore(store), mode="r+")
+    opened["time"][...] = 1_577_836_800_000_000 + np.arange(4) * 10 * 86_400_000_000
+    opened["band_1"][...] = np.full((4, 16, 16), 1_700_000_000) + np.arange(4)[:, None, None]
+    page.look(width=360, height=740)
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#part=2,3,1,1", until=CHARTED)
+        left, *lefts = page.run(
+            "[document.getElementById('chart'), ...document.querySelectorAll('#chart .y.tick')]"
+            ".map((each) => each.getBoundingClientRect().left)"
+        )
+        found = faults(page)
+        page.look(width=1200, height=900)
+
+    assert len(lefts) > 1
+    assert min(lefts) >= left
+    assert found == []
+
+
     """Chart, colour bar, readout and table tell what stored values mean. No digit is finer than the scale."""
     store = plain_cube(64, dim="source", dtype="uint16")
     with _metadata(store) as root:

@@ -45,7 +45,7 @@ export function number(value) {
 // A value with its unit, then as stored if it has a scale. No digits that the type does not hold, nor the scale tells.
 export function valueText(value, { dtype, scale, isScaled, real, unit }) {
   const isFloat = dtype.startsWith("float");
-  const stored = Number(value.toPrecision(isFloat && dtype !== "float64" ? 6 : 10));
+  const stored = isFloat ? Number(value.toPrecision(dtype === "float64" ? 15 : 6)) : value;
   if (!isScaled) return withUnit(stored, unit);
   const digits = Math.min(Math.max(Math.ceil(-Math.log10(Math.abs(scale)) - 1e-9), 0), 20);
   const told = isFloat ? Number(real(value).toPrecision(6)) : Number(real(value).toFixed(digits));
