@@ -71,8 +71,7 @@
     if (seen(it) && (box.width < 40 || box.left < 0 || box.right > width || numbers.length < 2)) faults.push(`${name(it)} has no two ends in sight`);
   }
   for (const it of document.querySelectorAll(".chart, #chart")) {
-    const isRight = (tick) => tick.matches(".y, [x='50']");
-    const shown = (kind) => [...it.querySelectorAll(".tick")].filter((tick) => seen(tick) && isRight(tick) === (kind === "y")).length;
+    const shown = (kind) => [...it.querySelectorAll(`.${kind}.tick`)].filter(seen).length;
     if (seen(it) && it.querySelector(".line, .spread") && (shown("x") < 2 || shown("y") < 2)) faults.push(`chart "${it.textContent.trim().slice(0, 30)}" has ${shown("x")} dates and ${shown("y")} values`);
   }
   return faults;

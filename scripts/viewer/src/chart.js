@@ -5,6 +5,7 @@ import { isGap, moment, number, toldApart } from "./words.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const EDGE = { left: 58, right: 16, top: 12, bottom: 44 };
+const LETTER = 7; // width of a tick's letter
 const MOST_BAR = 14;
 const LEAST_TICKS = 2;
 export const MOST_POINTS = 4000;
@@ -32,9 +33,12 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   let [low, high] = valued.length && !classes ? extremes(valued) : [0, 1];
   if (low === high) [low, high] = [low - 1, high + 1];
   const margin = classes ? 0 : (high - low) * 0.05;
-  const side = Math.min(MOST_BAR, Math.max(1, (0.8 * (width - EDGE.left - EDGE.right)) / drawn.length));
+  const values = ticks(low - margin, high + margin, 4);
+  const labels = classes ? values.map((each) => `${Math.round(100 * each)} %`) : toldApart(values);
+  const left = Math.max(EDGE.left, 16 + LETTER * Math.max(...labels.map(({ length }) => length)));
+  const side = Math.min(MOST_BAR, Math.max(1, (0.8 * (width - left - EDGE.right)) / drawn.length));
   const aside = classes ? side / 2 : 0; // half of the first bar lies on this side of its date
-  const x = (value) => EDGE.left + aside + ((value - first) / (last - first || 1)) * (width - EDGE.left - EDGE.right - 2 * aside);
+  const x = (value) => left + aside + ((value - first) / (last - first || 1)) * (width - left - EDGE.right - 2 * aside);
   const y = (value) => HEIGHT - EDGE.bottom - ((value - low + margin) / (high - low + 2 * margin)) * (HEIGHT - EDGE.top - EDGE.bottom);
   const add = (name, attributes, text) => {
     const element = document.createElementNS(NAMESPACE, name);
@@ -44,16 +48,20 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
     return element;
   };
 
-  ticks(low - margin, high + margin, 4).forEach((tick, index, all) => {
-    add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
-    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, classes ? `${Math.round(100 * tick)} %` : toldApart(all)[index]);
+  values.forEach((tick, index) => {
+    add("path", { class: "grid", d: `M${left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
+    add("text", { class: "tick y", x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, labels[index]);
   });
-  if (unit) add("text", { class: "tick", x: EDGE.left, y: EDGE.top - 2 }, unit);
-  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 110)); // a date takes 75, and at the edges it is moved inwards
+  if (unit) add("text", { class: "tick", x: left, y: EDGE.top - 2 }, unit);
+  const wanted = Math.max(2, Math.floor((width - left) / 110)); // a date takes 75
+  let taken = 0; // what lies left of it is taken by labels
   for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
+    const half = (LETTER * text.length) / 2;
+    const middle = Math.min(Math.max(x(value), left + half), width - half);
+    if (middle - half < taken) continue;
+    taken = middle + half + LETTER;
     add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
-    const anchor = x(value) > width - 50 ? "end" : x(value) < EDGE.left + 30 ? "start" : "middle";
-    add("text", { class: "tick", x: x(value), y: HEIGHT - EDGE.bottom + 30, "text-anchor": anchor }, text);
+    add("text", { class: "tick x", x: middle, y: HEIGHT - EDGE.bottom + 30, "text-anchor": "middle" }, text);
   }
 
   if (classes) {
