@@ -26,7 +26,16 @@ from pixel_gather.features.view.view import CubeServer, serving_cube
 from pixel_gather.io.cube.served_files import StoredFiles
 from pixel_gather.io.cube.written_report import view_page
 from pixel_gather.io.pictures.stretch import Stretch
-from support.browser import CHARTED, EARLIER, LATEST, Page, faults, needs_browser, opened_browser
+from support.browser import (
+    CHARTED,
+    EARLIER,
+    LATEST,
+    Page,
+    faults,
+    needs_browser,
+    opened_browser,
+    violations,
+)
 from support.joined_cubes import FILES
 from support.local_server import in_thread
 from support.undrawn import gather_undrawn
@@ -40,6 +49,7 @@ from support.viewed_cubes import (
     gathered_bgr,
     gathered_classes,
     gathered_cover,
+    gathered_scenes,
     gathered_valley,
     plain_cube,
     plain_pixels,

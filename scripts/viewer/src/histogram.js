@@ -34,8 +34,9 @@ export function histogram(sample, limits, { label, fill, told, onChange }) {
     const name = `${label}, ${end ? "upper" : "lower"} end of the stretch`;
     const button = made("div", { className: "handle", tabIndex: 0, role: "slider", ariaLabel: name });
     const set = (value) => {
-      button.style.left = `${((value - low) / span) * 100}%`;
-      Object.assign(button, { ariaValueNow: String(value), ariaValueMin: String(low), ariaValueMax: String(high) });
+      const percent = ((value - low) / span) * 100;
+      button.style.left = `${percent}%`;
+      button.ariaValueNow = percent.toFixed(); // of 0 to 100: numbers with an exponent are no valid values
     };
     set(limits[end]);
     button.ariaValueText = told[end];
