@@ -898,16 +898,17 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
 
 
 def test_page_names_a_file_as_people_do(page: Page, tmp_path: Path) -> None:
-    """Its address is percent-encoded."""
+    """Its address is percent-encoded. So is that of a selected pixel's source."""
     file = tmp_path / "100% rain f\u00fcr.tif"
     file.write_bytes(FILES[0].read_bytes())
     gather_undrawn({"sources": [str(file)], "window": {"pixels": [0, 0, 8, 8]}}, to=tmp_path / "one.zarr")
     with _serving(str(tmp_path / "one.zarr")) as (url, _):
-        page.open_(url)
+        page.open_(f"{url}#part=1,1,1,1", until=CHARTED)
         page.wait("document.getElementById('href').textContent")
-        shown = page.text("href")
+        page.wait("document.querySelector('#readout code').textContent.endsWith('.tif')")
+        shown = [page.text("href"), *page.texts("#readout code")]
 
-    assert shown == f"file://{tmp_path}/100%25 rain f\u00fcr.tif"
+    assert shown == 2 * [f"file://{tmp_path}/100%25 rain f\u00fcr.tif"]
 
 
 @pytest.mark.parametrize("width", [390, 1200])
@@ -936,32 +937,21 @@ def test_page_has_no_colour_bar_without_a_valid_pixel(page: Page) -> None:
 
 
 def test_page_counts_one_row_and_gives_width_before_height(page: Page, tmp_path: Path) -> None:
-    """Requests and messages have the same order."""
+    """Requests and messages have the same order. Nothing steps through one row."""
     gather_undrawn(
         {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}}, to=tmp_path / "one.zarr"
     )
     with _serving(str(tmp_path / "one.zarr")) as (url, _):
         page.open_(url)
         facts = page.text("facts")
+        are_seen = page.run(
+            "['row', 'play', 'skips'].map((each) => document.getElementById(each).checkVisibility())"
+        )
 
+    assert are_seen == [False, False, False]
     assert facts.startswith("1 row · 40 \u00d7 30 pixels of ")
 
 
-@pytest.mark.parametrize(
-    ("transform", "said"),
-    [
-        ([10, 0, 0, 0, -10, 0], "on one grid"),
-        ([10, 0, 0, 0, 10, 0], "on one grid · the first line is the south"),
-        ([8.66, 5, 0, 5, -8.66, 0], "on one grid · north is 30 degrees to the right"),
-        ([8.66, -5, 0, -5, -8.66, 0], "on one grid · north is 30 degrees to the left"),
-    ],
-)
-def test_page_says_where_north_is(page: Page, transform: list[float], said: str) -> None:
-    """Rows are shown as stored. The words are those of the report."""
-    store = plain_cube(64, dim="source")
-    with _metadata(store) as root:
-        root["attributes"]["spatial:transform"] = transform
-    with _serving(store) as (url, _):
 def test_page_names_every_type_of_pixels(page: Page, tmp_path: Path) -> None:
     """Colours and classes of one cube differ in it."""
     with _serving(gathered_scenes(tmp_path, n_rows=1).place) as (url, _):
@@ -986,6 +976,21 @@ def test_page_tells_no_place_by_a_box_around_a_pole(page: Page) -> None:
     assert on_map == [False, False]
 
 
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        ([10, 0, 0, 0, -10, 0], "on one grid"),
+        ([10, 0, 0, 0, 10, 0], "on one grid · the first line is the south"),
+        ([8.66, 5, 0, 5, -8.66, 0], "on one grid · north is 30 degrees to the right"),
+        ([8.66, -5, 0, -5, -8.66, 0], "on one grid · north is 30 degrees to the left"),
+    ],
+)
+def test_page_says_where_north_is(page: Page, transform: list[float], said: str) -> None:
+    """Rows are shown as stored. The words are those of the report."""
+    store = plain_cube(64, dim="source")
+    with _metadata(store) as root:
+        root["attributes"]["spatial:transform"] = transform
+    with _serving(store) as (url, _):
         page.open_(url)
         facts = page.text("facts")
 
@@ -1042,21 +1047,6 @@ def test_infinite_pixels_have_no_place_on_a_scale(page: Page) -> None:
     assert not [each for each in paths if "NaN" in each or "Infinity" in each]
 
 
-def test_numbers_of_an_axis_differ(page: Page) -> None:
-    """Large values that hardly differ take more digits, on the chart and at the colour bar."""
-    store = plain_cube(64, dim="source", dtype="float64")
-    pixels: Any = zarr.open_group(ObjectStore(store), mode="r+")["band_1"]
-    pixels[...] = np.linspace(9559, 9560, 64)[:, None, None] + np.zeros((16, 16))
-    with _serving(store) as (url, _):
-        page.open_(f"{url}#row=3&part=2,3,1,1", until=CHARTED)
-        ticks = page.texts(_Y_TICKS)
-        ends = page.texts("#limits .ends span")
-
-    assert ticks == ["9,559.0", "9,559.5", "9,560.0"]
-    assert ends == ["9,559.0", "9,559.1"]
-
-
-def test_values_have_their_scale_and_unit_everywhere(page: Page) -> None:
 def test_large_whole_numbers_are_told_to_the_last_digit(page: Page) -> None:
     """So are those of 64 bits, as far as a browser has them."""
     store = plain_cube(64, dim="source")
@@ -1228,15 +1218,24 @@ def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> N
     assert (missing[..., 3] == 0).all()
 
 
+_PICTURE = base64.b64decode("UklGRiQAAABXRUJQVlA4IBgAAAAwAQCdASoBAAEAAgA0JaQAA3AA/vuUAAA=")
+
+
 @pytest.mark.parametrize(
     ("codec", "dtype", "said"),
     [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
 )
 def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
-    """Nothing is drawn. The reason stands on the page, also below the chart after a selection."""
-    with _serving(plain_cube(100, dim="source", dtype=dtype, codec=codec)) as (url, _):
+    """Nothing is drawn, nor is the first picture left, which would have no legend.
+
+    The reason stands on the page, also below the chart after a selection.
+    """
+    store = plain_cube(100, dim="source", dtype=dtype, codec=codec)
+    obstore.put(store, "preview.webp", _PICTURE)
+    with _serving(store) as (url, _):
         page.open_(url)
         assert f"band_1 {said}" in page.text("message")
+        assert not page.run("Boolean(document.getElementById('first'))")
 
         page.open_(f"{url}#row=1&part=2,3,1,1")
         page.wait("document.documentElement.dataset.series === 'failed'")

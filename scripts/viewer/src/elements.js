@@ -11,6 +11,7 @@ export function made(name, properties = {}, ...children) {
 
 export function say(error) {
   $("message").hidden = false;
+  $("first")?.remove();
   $("message").textContent = error instanceof CubeError ? error.message : `This page failed: ${error?.message ?? error}`;
   document.documentElement.dataset.state = "failed";
 }

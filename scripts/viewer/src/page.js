@@ -46,7 +46,7 @@ export class Page {
     for (const id of ["pixels", "other"]) Object.assign($(id), cube.shown);
     for (const id of ["row", "other-row"]) $(id).max = cube.nRows - 1;
     $("kinds").hidden = cube.amounts.length < 3;
-    $("compare").hidden = cube.nRows < 2;
+    for (const each of [$("row").parentElement, $("skips").closest("fieldset")]) each.hidden = cube.nRows < 2;
     for (const each of Object.keys(MAPS)) $("map").append(made("option", { value: each, textContent: each }));
     this.viewport = new Viewport(cube, {
       onChange: () => this.follow(),
@@ -70,7 +70,7 @@ export class Page {
     const north = attributes["spatial:transform"] ? northInWords(attributes["spatial:transform"]) : "";
     return [
       `${number(nRows)} ${nRows === 1 ? "row" : "rows"}`,
-      `${width} × ${height} pixels of ${this.cube.describe(measurements[0]).dtype}`,
+      `${width} × ${height} pixels of ${[...new Set(measurements.map((each) => this.cube.describe(each).dtype))].join(", ")}`,
       measurements.length > 1 ? `${measurements.length} measurements: ${names}` : names,
       attributes["spatial:transform"] ? (attributes["proj:code"] ?? "on one grid") : "rows lie on grids of their own",
       ...(north ? [north] : []),

@@ -6,7 +6,7 @@ import { save } from "./download.js";
 import { $, made, say } from "./elements.js";
 import { csvOf, factsOf, inReals, isRectangle } from "./readout.js";
 import { affordable, readSeries } from "./series.js";
-import { bytes, isGap, number } from "./words.js";
+import { bytes, isGap, number, shownHref } from "./words.js";
 
 const MOST_OFTEN_MS = 200; // many shards may arrive at once
 
@@ -130,7 +130,7 @@ export class Selection {
     const source = made("code", { textContent: "…" });
     const rows = [...facts, [cube.by ? "sources" : "source", source]].flatMap(([name, fact]) => [made("dt", { textContent: name }), made("dd", {}, fact)]);
     $("readout").replaceChildren(...rows);
-    Promise.all(bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.origin(row, name))).then((origins) => { source.textContent = [...new Set(origins)].join("\n"); }, say);
+    Promise.all(bands.flatMap((band) => cube.namesOf(band)).map((name) => cube.origin(row, name))).then((origins) => { source.textContent = [...new Set(origins)].map(shownHref).join("\n"); }, say);
   }
 
   async save() {
