@@ -65,6 +65,26 @@ def test_page_is_accessible_and_nothing_is_out_of_place(
     assert background == _BACKGROUNDS
 
 
+@pytest.mark.parametrize("name", ["report of colours", "ranking", "table of zones", "viewer of colours"])
+def test_paper_is_light_and_keeps_legends(page: Page, pages: Pages, name: str) -> None:
+    """Of a dark page as well. Colour bars, swatches and what marks no data are printed."""
+    page.look(width=1440, height=900, is_dark=True)
+    pages.show(name, page)
+    page.run("document.documentElement.dataset.theme = 'dark'")
+    page.send("Emulation.setEmulatedMedia", media="print")
+    background = page.run("getComputedStyle(document.body).backgroundColor")
+    kept = page.run(
+        "[...document.querySelectorAll('.bar, .swatch, .hatched')]"
+        ".map((each) => getComputedStyle(each).printColorAdjust)"
+    )
+    height = page.run("getComputedStyle(document.body).minHeight")
+    page.send("Emulation.setEmulatedMedia", media="")
+
+    assert background == _BACKGROUNDS[False]
+    assert set(kept) == {"exact"}
+    assert height in {"0px", "auto"}  # not that of a screen, which would cut off the rest
+
+
 def test_dates_below_pictures_do_not_break(page: Page, pages: Pages) -> None:
     """A line breaks between the parts of a chip's label, and not at the hyphens of its date."""
     page.look(width=1440, height=900)
