@@ -12,6 +12,8 @@ import rasterio
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.features.series.series import series, sparkline
 from pixel_gather.features.series.series_page import page_html, write_page
+from pixel_gather.features.series.series_rows import PlaceSeries
+from pixel_gather_cli.commands.series import series_text
 from support.command_line import run
 
 DEMO = Path(__file__).parents[1] / "data/demo/sources.csv"
@@ -137,6 +139,18 @@ def test_the_page_escapes_texts_and_marks_images_without_a_value() -> None:
     assert not [text for text in ("<a>", "<no>", "<t>") if text in page]
     assert "no value has a time" in page_html([gone], title="t")
     assert "<tbody></tbody>" in page_html([], title="t")
+
+
+def test_large_whole_numbers_keep_their_digits() -> None:
+    """On the page and in the text. The axis of the chart has room for them."""
+    row = {"time": None, "scene": "a", "href": "a", "valid": 1.0, "status": "ok", "reason": None}
+    rows = [row | {"time": datetime(2024, 1, 1 + n, tzinfo=UTC), "b1": 1_701_234_567.0 + n} for n in range(2)]
+    page, text = page_html(rows, title="t"), series_text(PlaceSeries(rows, {}))
+
+    assert '<td class="n">1701234567</td>' in page
+    assert '<figure class="chart has-y" style="--left: 7.5rem">' in page
+    assert "b1 1701234568\n" in text
+    assert "1701234567 to 1701234568, 2 images" in text
 
 
 def test_a_page_that_cannot_be_written_says_why(tmp_path: Path) -> None:

@@ -437,6 +437,22 @@ def test_a_pixels_value_is_written_as_one_reads_it(value: float, words: str) -> 
     assert number_in_words(value) == words
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (77.0, 3919.0, ("77", "3,919")),
+        (273.151, 273.152, ("273.151", "273.152")),
+        (101_325.2, 101_325.4, ("101,325.2", "101,325.4")),
+        (1e9, 1e9 + 2, ("1,000,000,000", "1,000,000,002")),
+        (273.152, 273.151, ("273.152", "273.151")),  # a negative scale
+        (7.0, 7.0, ("7", "7")),
+    ],
+)
+def test_ends_of_a_colour_bar_differ(low: float, high: float, words: tuple[str, str]) -> None:
+    """They have as many digits as tell them apart."""
+    assert Stretch(low=low, high=high, words="").limits_in_words() == words
+
+
 def test_film_leaves_frames_out_rather_than_growing() -> None:
     """If there are too many quicklooks, every n-th one is a frame."""
     noise = np.random.default_rng(0).integers(0, 255, (400, 64, 64, 4), dtype="uint8")

@@ -31,7 +31,7 @@ from pixel_gather.io.pictures.chart import (
     with_unit,
 )
 from pixel_gather.io.pictures.page_style import html_page, write_html
-from pixel_gather.io.pictures.stretch import number_in_words, viridis
+from pixel_gather.io.pictures.stretch import number_in_words, range_in_words, viridis
 from pixel_gather.tables.base_table import BaseTable
 from pixel_gather.tables.drawn_table import DrawnTable, Floats, read_drawn
 from pixel_gather.tables.table_receipt import table_path
@@ -183,7 +183,7 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
         marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
         legend.append((colour, str(drawn.ids[feature])))
-    ends = dict.fromkeys(map(number_in_words, (least, most)))
+    ends = dict.fromkeys(range_in_words(least, most))
     said = f"{name}, {with_unit(' to '.join(ends), unit)}"
     chart = Chart(
         title=named_with_unit(name, unit),
@@ -256,11 +256,8 @@ def _map(drawn: DrawnTable, unit: str) -> str:
         else:
             outline = "".join(f"M{ring.replace(' ', 'L')}Z" for ring in rings)
             marks.append(f'<path class="{look}" fill-rule="evenodd"{fill} d="{outline}">{title}</path>')
-    name, lowest, highest = (
-        drawn.names[0],
-        number_in_words(low),
-        escape(with_unit(number_in_words(high), unit)),
-    )
+    name, (lowest, highest) = drawn.names[0], range_in_words(low, high)
+    highest = escape(with_unit(highest, unit))
     colours = (
         f'{lowest}<span class="bar viridis" role="img" aria-label="Colour bar from {lowest} to {highest}">'
         f"</span>{highest}"

@@ -8,6 +8,7 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.shown import value_in_words
 from pixel_gather.features.series.series import place_of, series_async, sparkline
 from pixel_gather.features.series.series_page import ABOUT, write_page
 from pixel_gather.features.series.series_rows import PlaceSeries, json_time
@@ -82,13 +83,14 @@ def series_text(series: PlaceSeries) -> str:
     names = [name for name in (rows[0] if rows else {}) if name not in ABOUT]
     lines = []
     for row in rows:
-        values = "  ".join(f"{name} {row[name]:.6g}" for name in names if row[name] is not None)
+        values = "  ".join(f"{name} {value_in_words(row[name])}" for name in names if row[name] is not None)
         lines.append(f"{_time(row) or '-':20}  {values or _failure(row)}")
     for name in names:
         known = [row[name] for row in rows if row[name] is not None]
         drawn = sparkline([row[name] for row in rows])
         unit = f" {series.units[name]}" if name in series.units else ""
-        bounds = f"{min(known):.6g} to {max(known):.6g}{unit}" if known else "no value"
+        ends = [value_in_words(each) for each in (min(known), max(known))] if known else []
+        bounds = f"{' to '.join(ends)}{unit}" if ends else "no value"
         lines.append(f"{name}: {drawn}  {bounds}, {counted(len(rows), 'image')}")
     return "".join(f"{line.rstrip()}\n" for line in lines) or _NOWHERE
 

@@ -9,6 +9,9 @@ _WIDTH: Final = 100
 _MOST: Final = 5
 _LEFT: Final = 'style="text-align: left"'
 _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_MOST_WHOLE: Final = 2**53
+"""Every whole number below is a number of 64 bits."""
+
 _OF_AN_ADDRESS: Final = frozenset("%/?#")
 """Letters that mean something else in an address if they are not encoded."""
 
@@ -86,6 +89,11 @@ def _decoded(found: re.Match[str]) -> str:
     return "".join(
         each if each.isprintable() and each not in _OF_AN_ADDRESS else quote(each, safe="") for each in text
     )
+
+
+def value_in_words(value: float) -> str:
+    """Return a value of pixels with six digits, or with all of them if it is a whole number."""
+    return f"{value:.0f}" if abs(value) < _MOST_WHOLE and value == round(value) else f"{value:.6g}"
 
 
 def first_few(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.model.shown import linked
+from pixel_gather.core.model.shown import linked, value_in_words
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.series.series_rows import json_time, time_us
 from pixel_gather.io.pictures.chart import (
@@ -84,13 +84,13 @@ def _chart(rows: Sequence[Row], name: str, unit: str) -> str:
     y = (values - bottom) / (top - bottom)
     dots = "".join(
         f'<path class="dots" d="{path([(x[n], y[n])])}h0"><title>{format_moment(int(times[n]))}: '
-        f"{with_unit(f'{values[n]:.6g}', unit)}</title></path>"
+        f"{with_unit(value_in_words(values[n]), unit)}</title></path>"
         for n in np.flatnonzero(is_known)
     )
     gaps = "".join(f"{path([(x[n], 0)])}v-{_MARK}" for n in np.flatnonzero(~is_known))
     chart = Chart(
         title=title,
-        said=f"{name} from {low:.6g} to {with_unit(f'{high:.6g}', unit)}",
+        said=f"{name} from {value_in_words(low)} to {with_unit(value_in_words(high), unit)}",
         marks=f'<path class="gap" d="{gaps}"/>{line_marks(x, y)[0]}{dots}',
         x_ticks=ticks_across(times),
         y_ticks=number_ticks(bottom, top, most=4),
@@ -101,7 +101,7 @@ def _chart(rows: Sequence[Row], name: str, unit: str) -> str:
 
 def _line(row: Row, names: Sequence[str]) -> str:
     values = "".join(
-        f'<td class="n">{"" if row[name] is None else format(row[name], ".6g")}</td>' for name in names
+        f'<td class="n">{"" if row[name] is None else value_in_words(row[name])}</td>' for name in names
     )
     time = "" if row["time"] is None else json_time(row["time"])
     said = escape(row["status"] if row["reason"] is None else f"{row['status']}: {row['reason']}")

@@ -29,6 +29,10 @@ _MOST_DAYS: Final = 4
 _LABEL: Final = 0.018
 """Share of an axis that a letter takes, in the narrowest chart of a wide page."""
 
+_DIGIT_REM: Final = 0.47
+_USUAL: Final = 6
+"""Letters for which every chart has room on the left."""
+
 _AT_EDGE: Final = 0.08
 """Labels that lie nearer to an end of the axis are moved inwards."""
 
@@ -100,13 +104,18 @@ class Chart(Struct, frozen=True, kw_only=True):
             f'<li><span class="swatch{_look(name)}"></span>{escape(said)}</li>' for name, said in self.legend
         )
         return (
-            f'<figure class="chart{" has-y" if self.y_ticks else ""}">{title}'
+            f'<figure class="chart{" has-y" if self.y_ticks else ""}"{self._room()}>{title}'
             f'<div class="drawing" role="img" aria-label="{escape(said)}">{rules}'
             f'<svg viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none" aria-hidden="true">'
             f"{self.marks}</svg>{self._labels()}</div>"
             f"{f'<ul class="legend">{legend}</ul>' if legend else ''}"
             f"{f'<figcaption>{escape(self.note)}</figcaption>' if self.note else ''}</figure>"
         )
+
+    def _room(self) -> str:
+        """Return the style of a chart whose labels on the left are longer than usual."""
+        longest = max((len(label) for _, label in self.y_ticks), default=0)
+        return f' style="--left: {longest * _DIGIT_REM + 0.4:.1f}rem"' if longest > _USUAL else ""
 
     def _labels(self) -> str:
         """Return the labels below. Those called spare are not seen on a telephone."""

@@ -28,6 +28,7 @@ _ROUNDS: Final = 3
 
 _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
+_FEWEST_DIGITS: Final = 4
 _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
 """Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
@@ -89,7 +90,7 @@ class Stretch(Struct, frozen=True, kw_only=True):
 
     def limits_in_words(self) -> tuple[str, str]:
         """Return the values of black and white as text."""
-        return number_in_words(self.low), number_in_words(self.high)
+        return range_in_words(self.low, self.high)
 
     def in_words(self) -> str:
         """Return the range as text: ``12 to 345``; that no pixel is valid if none is."""
@@ -140,6 +141,15 @@ def number_in_words(value: float) -> str:
     """Return a pixel's value as readable text."""
     is_whole = value == round(value) or abs(value) >= _LARGE
     return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
+
+
+def range_in_words(low: float, high: float) -> tuple[str, str]:
+    """Return two values as readable text, with as many digits as tell them apart."""
+    words, digits = (number_in_words(low), number_in_words(high)), _FEWEST_DIGITS
+    while abs(high - low) > 0 and words[0] == words[1]:
+        digits += 1
+        words = f"{low:,.{digits}g}", f"{high:,.{digits}g}"
+    return words
 
 
 def error_in_words(error: float) -> str:

@@ -22,7 +22,7 @@ from pixel_gather.io.pictures.chart import (
     whole_ticks,
 )
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of
-from pixel_gather.io.pictures.stretch import number_in_words
+from pixel_gather.io.pictures.stretch import number_in_words, range_in_words
 
 _N_BINS: Final = 48
 _ENDS: Final = (0.5, 99.5)
@@ -86,7 +86,7 @@ def _mean_in_words(mean: Numbers) -> str:
     known = mean[np.isfinite(mean)]
     if not len(known):
         return ""
-    low, high = (number_in_words(float(each)) for each in (known.min(), known.max()))
+    low, high = range_in_words(float(known.min()), float(known.max()))
     return f"Mean {low}." if len(known) == 1 else f"Means from {low} to {high}."
 
 
@@ -228,7 +228,7 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
         marks = [dot_marks(x, up(mean))]
     several = "" if has_line else "Rows of one time are dots above each other."
     what = "time" if coverage.has_time else "the rows"
-    ends = [number_in_words(float(each)) for each in (np.nanmin(mean), np.nanmax(mean))]
+    ends = range_in_words(float(np.nanmin(mean)), float(np.nanmax(mean)))
     return Chart(
         title=f"Mean through {what}",
         said=f"Mean of {series.measurement} through {what}, from {ends[0]} to {ends[1]}",
