@@ -1245,6 +1245,18 @@ def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said:
         assert ("pixel_gather.open_cube" in told) == (codec == "zfp")
 
 
+def test_page_says_that_a_gather_still_runs(page: Page) -> None:
+    """And no longer that it reads the cube."""
+    store = plain_cube(64, dim="source")
+    with _metadata(store) as root:
+        del root["consolidated_metadata"]
+    with _serving(store) as (url, _):
+        page.open_(url)
+
+        assert page.text("message").startswith("The cube beside this page is not finished.")
+        assert not page.run("document.getElementById('facts').checkVisibility()")
+
+
 def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
     """Anybody may have written the cube. Nothing is read of such an array."""
     store = plain_cube(100, dim="source")

@@ -21,6 +21,6 @@ async function start() {
 }
 
 start().catch((error) => {
-  $("app").hidden = true;
+  $("app").hidden = $("facts").hidden = true;
   say(error);
 });
