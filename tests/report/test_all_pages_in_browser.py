@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pixel_gather import rank
+from pixel_gather import points, rank, write_table_page
 from pixel_gather.features.rank.ranking_page import write_sheet
 from rank.rasters import landscape, make_cog
 from support.browser import LOADED, Page, faults, needs_browser, opened_browser, violations
@@ -183,17 +183,37 @@ def test_ranking_says_dates_scale_and_what_was_not_read(page: Page, pages: Pages
     assert "the same for all scenes; hatched: no data" in text
 
 
-def test_ranking_shows_values_beside_very_long_names(page: Page, tmp_path: Path) -> None:
-    """A name of 200 letters breaks. It does not push the values out of a wide window."""
+@pytest.mark.parametrize(("width", "last"), [(1440, "td.level"), (360, "td.n:nth-child(6)")])
+def test_ranking_shows_values_beside_very_long_names(
+    page: Page, tmp_path: Path, width: int, last: str
+) -> None:
+    """A name of 200 letters breaks. It does not push the values out of the window, nor on a telephone."""
     image = make_cog(tmp_path / f"{'long_' * 40}.tif", landscape(0, side=256))
     ranking = rank(sources=[str(image)], by="b1")
     write_sheet(ranking, [{}], tmp_path / "sheet.html")
 
-    page.look(width=1440, height=900, is_dark=False)
+    page.look(width=width, height=900, is_dark=False)
     page.open_((tmp_path / "sheet.html").as_uri(), until=LOADED)
-    right = page.run("document.querySelector('td.level').getBoundingClientRect().right")
+    most, right = page.run(
+        f"['.wide', '{last}'].map((each) => document.querySelector(each).getBoundingClientRect().right)"
+    )
 
-    assert 100 < right <= 1440
+    assert 100 < right <= most < width
+
+
+def test_table_has_room_for_a_long_name(page: Page, tmp_path: Path) -> None:
+    """In the legends of its charts. A name of 200 letters breaks."""
+    image = make_cog(tmp_path / "image.tif", landscape(0, side=256))
+    plots = [{"id": "x" * 200, "x": 500_100.0, "y": 4_999_900.0}]
+    rows = [{"href": str(image), "time": f"2024-06-0{n}"} for n in (1, 2)]
+    points(plots, {"rows": rows}, to=tmp_path / "plots.parquet", id="id", crs="EPSG:32633")
+    write_table_page(tmp_path / "plots.parquet", tmp_path / "plots.html")
+
+    page.look(width=360, height=740, is_dark=False)
+    page.open_((tmp_path / "plots.html").as_uri(), until=LOADED)
+
+    assert len(page.texts(".legend li")) > 1
+    assert faults(page) == []
 
 
 @pytest.mark.long

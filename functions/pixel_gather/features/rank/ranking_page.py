@@ -35,7 +35,7 @@ td { vertical-align: middle; } small { white-space: nowrap; color: var(--figure-
 .bars { width: 40%; } .bars svg { display: block; width: 100%; min-width: 8rem; height: 1.5rem; }
 @media (max-width: 48rem) {
   .bars, .level { display: none; }
-  th, td { padding-right: 0.75rem; }
+  th, td { padding-right: 0.5rem; }
   .scene { min-width: 6rem; } .id { overflow-wrap: anywhere; }
   .picture, .missing { width: 5rem; }
 }
