@@ -14,6 +14,9 @@ from support.pages import FILES, SIZES, VIEWED, Pages, opened_pages
 pytestmark = [pytest.mark.slow, needs_browser]
 
 _OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+_LEGENDS = """[...document.querySelectorAll(".bar, .swatch, .hatched, .legend i")]
+    .map((each) => getComputedStyle(each))
+    .map((look) => look.backgroundColor + look.backgroundImage + look.borderTopColor)"""
 _BACKGROUNDS = {False: "rgb(255, 255, 255)", True: "rgb(21, 25, 30)"}
 """Colours of the page, light and dark."""
 
@@ -83,6 +86,20 @@ def test_paper_is_light_and_keeps_legends(page: Page, pages: Pages, name: str) -
     assert background == _BACKGROUNDS[False]
     assert set(kept) == {"exact"}
     assert height in {"0px", "auto"}  # not that of a screen, which would cut off the rest
+
+
+@pytest.mark.parametrize("name", ["report of colours", "ranking", "table of zones", "viewer of colours"])
+def test_legends_keep_their_colours_in_high_contrast(page: Page, pages: Pages, name: str) -> None:
+    """A theme of few colours, as Windows has, changes texts and backgrounds, but no key to a picture."""
+    page.look(width=1440, height=900)
+    pages.show(name, page)
+    colours = page.run(_LEGENDS)
+    page.send("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    forced = page.run(_LEGENDS)
+    page.send("Emulation.setEmulatedMedia", features=[])
+
+    assert len(set(colours)) > 1
+    assert forced == colours
 
 
 def test_dates_below_pictures_do_not_break(page: Page, pages: Pages) -> None:
