@@ -61,6 +61,14 @@ def test_map_shows_the_earth_the_region_and_the_sources() -> None:
     assert svg.count("<circle") == 2  # the window is large enough in the last panel
 
 
+def test_a_window_around_a_pole_has_no_middle() -> None:
+    """Its place is told by latitudes."""
+    polar = box(-180, 85.824, 180, 90)
+    made = map_of(Footprints(window=polar, sources=(polar,)), is_aligned=True, n_sources=1)
+
+    assert made.caption.startswith("Orange: the window, around the Earth from 85.82° N to 90.00° N. Blue: ")
+
+
 def test_map_of_cubes_shows_every_window_and_each_footprint_once() -> None:
     """Cubes of the same sources share their footprints. The last panel holds all cubes."""
     other = Footprints(window=box(14.2, 46.4, 14.25, 46.45), sources=(box(13.3, 45.9, 14.8, 46.9),))

@@ -250,13 +250,19 @@ def _caption(
     footprints: Footprints, known: SourceFootprints | None, *, is_aligned: bool, n_sources: int
 ) -> str:
     west, south, east, north = _box_of((footprints.window,))
-    x, y = ((west + east) / 2 + 180) % 360 - 180, (south + north) / 2
-    place = f"{abs(y):.2f}° {'N' if y >= 0 else 'S'}, {abs(x):.2f}° {'E' if x >= 0 else 'W'}"
+    x = ((west + east) / 2 + 180) % 360 - 180
+    place = f"{_latitude((south + north) / 2)}, {abs(x):.2f}° {'E' if x >= 0 else 'W'}"
+    if east - west >= 360:  # noqa: PLR2004 # a whole turn, such as around a pole
+        place = f"the Earth from {_latitude(south)} to {_latitude(north)}"
     only_one = "" if is_aligned else " on one of the sources; the others have grids of their own"
     return (
         f"Orange: the window, around {place}{only_one}. Blue: {_shown(footprints, known, n_sources)}. "
         "Outlines of countries: Natural Earth."
     )
+
+
+def _latitude(degrees: float) -> str:
+    return f"{abs(degrees):.2f}° {'N' if degrees >= 0 else 'S'}"
 
 
 def _shown(footprints: Footprints, known: SourceFootprints | None, n_sources: int) -> str:
