@@ -67,7 +67,8 @@ _STYLE: Final = """
 .drawing { height: 12.5rem; }
 .map { display: block; width: 100%; max-height: 70vh; border: 1px solid var(--figure-grid); }
 .drawing .one { stroke-width: 1.2; } .drawing .line { stroke-width: 2.4; }
-.shape { stroke: var(--figure-axis); stroke-width: 1; vector-effect: non-scaling-stroke; } .none { fill: var(--figure-grid); }
+.shape { stroke: var(--figure-axis); stroke-width: 1; vector-effect: non-scaling-stroke; }
+.none { fill: var(--figure-grid); }
 .map circle { r: 6px; }
 @media (max-width: 40rem) { .map circle { r: 13px; } }
 .wide + .wide { margin-top: 1.5rem; }
