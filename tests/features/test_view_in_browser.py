@@ -622,7 +622,7 @@ def test_classes_have_a_legend_and_shares(page: Page, tmp_path: Path) -> None:
     for value, colour in ((4, (0, 160, 0)), (5, (255, 230, 90)), (6, (0, 0, 255)), (8, (192, 192, 192))):
         assert (shown[classes == value, :3] == colour).all()
     assert (shown[classes == 0, 3] == 0).all()
-    assert key == "vegetationbare soilwatercloud, medium probability"
+    assert key == "vegetationbare soilwatercloud, medium probabilityno data"
     share = (classes[20:80, 20:80] == 8).mean()
     assert f"most: cloud, medium probability {100 * share:.1f} %" in told
     assert "mean" not in told
@@ -932,7 +932,19 @@ def test_page_has_no_colour_bar_without_a_valid_pixel(page: Page) -> None:
     with _serving(store) as (url, _):
         page.open_(url)
 
-        assert page.text("key") == "band_1"
+        assert page.text("key") == "band_1no data"
+        assert not page.run("document.querySelector('#key .bar')")
+
+
+def test_page_has_no_colour_bar_of_one_value(page: Page) -> None:
+    """The legend is the value."""
+    store = plain_cube(64, dim="source", dtype="float32")
+    pixels: Any = zarr.open_group(ObjectStore(store))["band_1"]
+    pixels[...] = 7.5
+    with _serving(store) as (url, _):
+        page.open_(url)
+
+        assert page.texts("#key > span") == ["band_1", "7.5"]
         assert not page.run("document.querySelector('#key .bar')")
 
 

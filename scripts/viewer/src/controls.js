@@ -83,24 +83,21 @@ export function fillLimits(view, cube, limits, samples, onChange) {
 const barOf = (view, index) => (view.bands.length === 3 ? `linear-gradient(to right, #000, ${COLOURS[index][1]})` : gradient(MAPS[view.map]));
 
 // The legend on the picture: colours of classes, a colour bar with its ends and unit, or what red, green and blue are.
-export function fillKey(view, cube, limits, classes) {
-  if (classes) {
-    $("key").replaceChildren(...[...classes.values()].map(({ name, colour }) => swatch(name, colour)));
-  } else if (view.bands.length === 3) {
-    $("key").replaceChildren(...view.bands.map((band, index) => {
-      const box = made("b", { className: `swatch of-${COLOURS[index][0]}` });
-      return made("span", {}, box, `${band}`);
-    }));
-  } else {
-    const { real, unit } = cube.describe(view.bands[0]);
-    const named = made("span", { textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` });
-    $("key").replaceChildren(named);
-    if (!limits) return; // no pixel is valid
-    const ends = toldApart(limits[0].map(real));
-    const bar = made("span", { className: "bar", role: "img", ariaLabel: `Colour bar from ${ends.join(" to ")}` });
-    bar.style.background = barOf(view, 0);
-    $("key").append(made("span", { className: "limits" }, ends[0], bar, ends[1]));
-  }
+export function fillKey(view, cube, limits, classes, hasGaps) {
+  $("key").replaceChildren(...keyOf(view, cube, limits, classes), ...(hasGaps ? [made("span", {}, made("b", { className: "swatch hatched" }), "no data")] : []));
+}
+
+function keyOf(view, cube, limits, classes) {
+  if (classes) return [...classes.values()].map(({ name, colour }) => swatch(name, colour));
+  if (view.bands.length === 3) return view.bands.map((band, index) => made("span", {}, made("b", { className: `swatch of-${COLOURS[index][0]}` }), band));
+  const { real, unit } = cube.describe(view.bands[0]);
+  const named = made("span", { textContent: `${nameOf(view.bands[0])}${unit ? `, ${unit}` : ""}` });
+  if (!limits) return [named]; // no pixel is valid
+  const ends = toldApart(limits[0].map(real));
+  if (limits[0][0] === limits[0][1]) return [named, made("span", { textContent: ends[0] })]; // all pixels have one colour
+  const bar = made("span", { className: "bar", role: "img", ariaLabel: `Colour bar from ${ends.join(" to ")}` });
+  bar.style.background = barOf(view, 0);
+  return [named, made("span", { className: "limits" }, ends[0], bar, ends[1])];
 }
 
 export function chooseTheme() {

@@ -260,7 +260,7 @@ export class Page {
     $("map").parentElement.hidden = bands.length === 3 || Boolean(classes);
     $("stretch").parentElement.hidden = Boolean(classes);
     this.fillLimits();
-    fillKey(view, cube, shown, classes);
+    fillKey(view, cube, shown, classes, layers.some(({ mask, status }) => status === "ok" && mask.includes(0)));
     this.selection.draw();
     this.follow();
     const told = cube.namesOf(bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))])[0];
