@@ -19,7 +19,7 @@ from pixel_gather.engine.gather_context import GatherStores
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"
-PLAN_FORMAT: Final = 11
+PLAN_FORMAT: Final = 12
 """Number of the plan's format. Raise it when `CubePlan`, a task or the way to cut shards changes."""
 
 _HEAD: Final = b"plan "
