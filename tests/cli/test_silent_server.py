@@ -134,7 +134,7 @@ def _end_of(process: ForkServerProcess, folder: Path) -> tuple[int | None, str]:
 def test_every_command_ends_on_a_signal_while_no_server_answers(tmp_path: Path) -> None:
     """Requests wait inside libraries, which know no signals. The process ends all the same, and says so."""
     numbers = dict(zip(_COMMANDS, cycle((signal.SIGINT, signal.SIGTERM)), strict=False))
-    ended = {}
+    ended: dict[str, tuple[int | None, str]] = {}
     for lines in batched(_COMMANDS, _AT_A_TIME, strict=False):
         with ExitStack() as servers:
             running = {}
