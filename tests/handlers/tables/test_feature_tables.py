@@ -431,12 +431,14 @@ def test_workers_read_the_band_of_a_numbered_asset(service: Service, tmp_path: P
     point = collection([feature({"type": "Point", "coordinates": [11.05, 45.95]})])
 
     for number in (3, 2):  # each is a table of its own
-        stac = {"items": "s3://sources/rgb.json", "assets": {"blue": f"rgb:{number}", "red": "rgb"}}
-        document = service.made({"points": point, "sources": {"stac": stac}})
+        assets = {"blue": f"rgb:{number}", "red": "rgb"}
+        for given, named in (({"assets": assets}, {}), ({}, {"by": "blue,red", "bands": assets})):
+            stac = {"items": "s3://sources/rgb.json", **given}
+            document = service.made({"points": point, "sources": {"stac": stac}, **named})
 
-        assert document["state"] == "succeeded", document
-        (row,) = service.table(document).to_pylist()
-        assert (row["blue"], row["red"]) == (number, 1)
+            assert document["state"] == "succeeded", document
+            (row,) = service.table(document).to_pylist()
+            assert (row["blue"], row["red"]) == (number, 1)
 
 
 @pytest.mark.long
