@@ -888,12 +888,13 @@ def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> No
 def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
     with _serving(plain_cube(200, dim="source")) as (url, _):
-        page.open_(f"{url}#row=199&stretch=row")
-        shown, facts = _canvas(page), page.text("facts")
+        page.open_(f"{url}#row=199&stretch=row&part=2,3,1,1", until=CHARTED)
+        shown, facts, told = _canvas(page), page.text("facts"), page.text("readout")
         label, count = page.text("label"), page.text("count")
     pixels = plain_pixels(np.array([199]))[0]
     assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
     assert facts.endswith("rows lie on grids of their own")
+    assert "line 3row199band_1" in told
     assert (label, count) == ("Row 199", "of 0 to 199")
 
 

@@ -126,7 +126,8 @@ export class Selection {
     const { bands, cube, view: { part, row } } = this;
     const found = this.series.find((each) => each.row === row);
     const { classes, earth } = this;
-    const facts = factsOf(cube, bands, part, found, { label: `${$("label").textContent} (${number(row)})`, classes, earth });
+    const label = cube.hasTime ? `${$("label").textContent} (${number(row)})` : number(row);
+    const facts = factsOf(cube, bands, part, found, { label, classes, earth });
     const source = made("code", { textContent: "…" });
     const rows = [...facts, [cube.by ? "sources" : "source", source]].flatMap(([name, fact]) => [made("dt", { textContent: name }), made("dd", {}, fact)]);
     $("readout").replaceChildren(...rows);
