@@ -458,6 +458,18 @@ def test_a_band_of_an_asset_is_read_again_as_that_band(tmp_path: Path, kind: str
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1}
 
 
+@pytest.mark.parametrize("band", ["band_2", "band_red"])
+def test_a_list_may_call_its_only_band_as_bands_without_names_are_called(tmp_path: Path, band: str) -> None:
+    """The second band of each file was compared, or the number of the band ``red`` was looked for."""
+    visual = write_image(tmp_path / "visual.tif", np.arange(2 * 32 * 32, dtype="uint16").reshape(2, 32, 32))
+    (tmp_path / "list.csv").write_text(f"href,band,scene\n{visual},{band},one\n")
+    request = {"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 9, 9]}}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+
+    for to in (None, tmp_path / "again.zarr"):
+        assert replay(tmp_path / "cube.zarr", to=to).counts == {Drift.SAME: 1}
+
+
 def test_sources_are_signed_as_they_were(cube: Path, tmp_path: Path) -> None:
     """Else private files would count as gone."""
     copy = Path(shutil.copytree(cube, tmp_path / "cube.zarr"))

@@ -77,7 +77,7 @@ class StoredCube:
         names = self.measurements
         if self._arrays["href"].ndim > 1:
             return names
-        return names if len(names) == 1 and not names[0].startswith(_ALL_BANDS) else ()
+        return names if self.template.slots[0].name is not None else ()
 
     @cached_property
     def source_bands(self) -> tuple[int, ...] | None:
