@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pixel_gather import RequestError, points, rank, series, zones
+from pixel_gather import RequestError, drill, points, rank, series, zones
 from scenes.scenes import item
 from support.geojson import collection, feature, polygon
 from support.images import write_image
@@ -87,6 +87,15 @@ def test_names_stand_for_assets(
     found = measure({"stac": items}, tmp_path / "t.parquet", by="blue", bands={"blue": asset})
 
     assert found == value
+
+
+def test_a_drill_has_that_band_alone(items: dict[str, str]) -> None:
+    """It had all bands of the file before, each as a value of ``blue``."""
+    sources = {"stac": items | {"assets": {"blue": "rgb:3", "all": "rgb"}}}
+
+    found = {each.source.band: (each.bands, each.values) for each in drill(sources, point=(11.105, 45.895))}
+
+    assert found == {"blue": ((3,), (3,)), "all": ((1, 2, 3), (1, 2, 3))}
 
 
 def test_names_stand_for_bands_of_a_search(items: dict[str, str], tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule
                     sources,
                     rule,
                     bands=None,
+                    band_numbers={},
                     reader=job.reader,
                     projector=job.projector,
                     limiter=job.limiter,

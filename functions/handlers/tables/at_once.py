@@ -108,6 +108,7 @@ async def drill_at_once(
                     files,
                     rule,
                     bands=bands,
+                    band_numbers=table.band_numbers,
                     reader=reader,
                     projector=RasterioProjector(),
                     limiter=deployment.limiter,

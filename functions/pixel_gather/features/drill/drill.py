@@ -37,7 +37,8 @@ def drill(
         point: Longitude and latitude in degrees.
         xy: Coordinates in each source's own CRS.
         pixel: Column and row of each source.
-        bands: Bands to read, from 1; None for all of each source.
+        bands: Bands to read, from 1; None for all of each source. Of an asset that is named with a band, such
+            as ``visual:2``, only this band is read.
         settings: How this machine is used.
 
     Raises:
@@ -78,6 +79,7 @@ async def drill_async(
                 sources_of_rows,
                 rule,
                 bands=bands,
+                band_numbers=job.table.band_numbers,
                 reader=job.reader,
                 projector=job.projector,
                 limiter=job.limiter,

@@ -1,6 +1,6 @@
 """Read one pixel of each source. Sources may differ in dtype and bands, as no cube is made."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -42,6 +42,7 @@ def drill(
     rule: WindowRule,
     *,
     bands: Sequence[int] | None,
+    band_numbers: Mapping[str, int],
     reader: SourceReader,
     projector: Projector,
     limiter: SourceLimiter,
@@ -49,13 +50,16 @@ def drill(
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
 
-    Sources are consumed when needed, so a long list is never in memory. Bands are from 1; None for all.
+    Sources are consumed when needed, so a long list is never in memory. Bands are from 1; None for all. A
+    source whose ``band`` has a number has this band alone, as in a gather.
     """
 
     async def read_one(source: Source) -> DrilledPixel:
         cost = Cost()
         async with limiter.permit(source.href, weight=1) as permit:
-            pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
+            number = None if source.band is None else band_numbers.get(source.band)
+            asked = bands if number is None else (number,)
+            pixel = await _drill_one(source, rule, asked, reader, projector, cost=cost)
             if pixel.status is Status.OK:
                 permit.record_read(n_requests=cost.needed_requests)
         return pixel
