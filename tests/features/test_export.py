@@ -390,6 +390,33 @@ def test_tables_have_a_line_for_each_row(cube: Path, tmp_path: Path) -> None:
     assert third[1] is None
 
 
+def test_tables_keep_the_values_of_the_lists_columns(tmp_path: Path) -> None:
+    """Those of later rows are missing. Numbers stood for them, and a name with ``status`` was refused."""
+    image = write_image(tmp_path / "a.tif", _pixels(0, 0))
+    (tmp_path / "list.csv").write_text(f"href,n,day,status_of_sun\n{image},{2**60},true,up\n")
+    (tmp_path / "later.csv").write_text(f"href\n{write_image(tmp_path / 'b.tif', _pixels(1, 0))}\n")
+    request, place = {"window": {"pixels": [0, 0, 8, 6]}}, tmp_path / "x.zarr"
+    gather_undrawn(request | {"sources": str(tmp_path / "list.csv")}, to=place)
+    columns = "n, day, status_of_sun"
+
+    export(place, to=tmp_path / "x.parquet")
+
+    table = duckdb.read_parquet(str(tmp_path / "x.parquet")).select(columns)
+    assert table.types == ["BIGINT", "BOOLEAN", "VARCHAR"]
+
+    later = {"sources": str(tmp_path / "later.csv"), "output": {"append_to": str(place)}}
+    gather_undrawn(request | later, to=None)
+    for suffix in ("csv", "parquet"):
+        export(place, to=tmp_path / f"x.{suffix}")
+
+    table = duckdb.read_parquet(str(tmp_path / "x.parquet")).select(columns)
+    assert table.types == ["BIGINT", "BOOLEAN", "VARCHAR"]
+    assert table.fetchall() == [(2**60, True, "up"), (None, None, None)]
+    with (tmp_path / "x.csv").open() as file:
+        told = [[line[name] for name in columns.split(", ")] for line in csv.DictReader(file)]
+    assert told == [[str(2**60), "True", "up"], ["", "", ""]]
+
+
 def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -> None:
     """White is the given value in every picture, pixels without data are light grey."""
     style = PictureStyle(stretch=(0, 47), frames_per_second=10)

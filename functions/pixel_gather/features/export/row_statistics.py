@@ -1,8 +1,9 @@
 """Writes what a cube knows of its rows as a table: time, source, status, statistics and timings."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, has_classes
 from pixel_gather.core.plan.cube_plan import BAND
+from pixel_gather.core.results.row_coordinates import Values, are_booleans, missing_in
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
@@ -42,10 +44,11 @@ def write_parquet(rows: CubeRows, path: Path) -> None:
             micros = [_microseconds(each) for each in values]
             return Array(micros, DataType.int64()).cast(DataType.timestamp("us", tz="UTC"))
         kinds = {type(each) for each in values if each is not None}
-        kind = (
-            DataType.utf8() if kinds <= {str} else DataType.int64() if kinds == {int} else DataType.float64()
-        )
-        return Array(values, kind)
+        if kinds <= {str}:
+            return Array(values, DataType.utf8())
+        if kinds == {bool}:
+            return Array(values, DataType.bool())
+        return Array(values, DataType.int64() if kinds == {int} else DataType.float64())
 
     columns = dict(_columns(rows))
     arrays = [typed(name, values) for name, values in columns.items()]
@@ -66,7 +69,8 @@ def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
     for name in sorted(arrays, key=lambda each: (each != "time", each != "href", each)):
         dims = dims_of(arrays[name])[1:]
         values = rows.coordinate(name)
-        columns = _flat(name, values, [known if dim in ("measurement", BAND) else _AFFINE for dim in dims])
+        labels = [known if dim in ("measurement", BAND) else _AFFINE for dim in dims]
+        columns = _flat(name, values, labels, told=partial(_told, name))
         alone = {name} if known == tuple(of_classes) else set()
         of_quantities = alone | {f"{name}_{each}" for each in of_classes} if name in _OF_QUANTITIES else set()
         yield from (column for column in columns if column[0] not in of_quantities)
@@ -88,18 +92,29 @@ def _shares(rows: CubeRows, *, alone: bool) -> Iterator[tuple[str, list[Any]]]:
         yield f"share{suffix}_{value}", shares
 
 
-def _flat(name: str, values: Any, labels: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+def _flat(
+    name: str, values: Values, labels: list[Any], *, told: Callable[[Values], list[Any]]
+) -> Iterator[tuple[str, list[Any]]]:
     """Yield one column for each label of the further dimensions: ``mean_red``, ``transform_a``."""
     if labels:
         for index, label in enumerate(labels[0]):
-            yield from _flat(f"{name}_{label}", values[:, index], labels[1:])
+            yield from _flat(f"{name}_{label}", values[:, index], labels[1:], told=told)
         return
-    if name == "time":
-        yield name, [_iso(each) for each in values]
-    elif name.split("_", maxsplit=1)[0] == "status":
-        yield name, [stored_status(int(each), place=name).name.lower() for each in values]
-    else:
-        yield name, [_plain(each) for each in values.tolist()]
+    yield name, told(values)
+
+
+def _told(coordinate: str, values: Values) -> list[Any]:
+    """Return the values of a coordinate, None where one is missing. Complex numbers become text."""
+    if coordinate == "time":
+        return [_iso(each) for each in values]
+    if coordinate == "status":
+        return [stored_status(int(each), place=coordinate).name.lower() for each in values]
+    plain = values.astype(bool) if are_booleans(coordinate, values) else values
+    are_missing = missing_in(coordinate, values).tolist()
+    return [
+        None if is_missing else str(each) if isinstance(each, complex) else each
+        for each, is_missing in zip(plain.tolist(), are_missing, strict=True)
+    ]
 
 
 def _microseconds(iso: str | None) -> int | None:
@@ -109,10 +124,3 @@ def _microseconds(iso: str | None) -> int | None:
 def _iso(microseconds: Any) -> str | None:
     time = np.datetime64(int(microseconds), "us")
     return None if np.isnat(time) else f"{time}Z"
-
-
-def _plain(value: Any) -> Any:
-    """Return None for a missing value: an empty text or NaN. Complex numbers become text."""
-    if isinstance(value, complex):
-        return str(value)
-    return None if value == "" or value != value else value  # noqa: PLR0124 # NaN
