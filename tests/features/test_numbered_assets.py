@@ -110,9 +110,13 @@ def test_each_band_of_a_file_has_the_nodata_that_is_claimed_of_it(tmp_path: Path
     """Also if both are read together. Before, that of the first held for all."""
     claimed = _search_among(tmp_path, [{"nodata": 7}, {"nodata": 2}])
 
-    (row,) = series({"stac": claimed | {"assets": {"one": "rgb:1", "two": "rgb:2"}}}, point=POINT)
+    sources = {"stac": claimed | {"assets": {"one": "rgb:1", "two": "rgb:2"}}}
+
+    (row,) = series(sources, point=POINT)
+    drilled = drill(sources, point=(11.105, 45.895))
 
     assert (row["one"], row["two"]) == (1, None)
+    assert {each.source.band: each.is_nodata(*each.values) for each in drilled} == {"one": False, "two": True}
 
 
 @pytest.mark.parametrize("measure", [_of_points, _of_ranking])

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.model.scaling import claimed_nodata
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
@@ -31,6 +32,7 @@ class DrilledPixel(Struct, frozen=True, kw_only=True):
     """Raw values, one per band. Empty if the status is not ok."""
 
     nodata: float | int | None = None
+    """What the source declares, or else what its list claims."""
 
     def is_nodata(self, value: Value) -> bool:
         """Return whether a value is the source's nodata value or NaN."""
@@ -97,5 +99,5 @@ async def _drill_one(
         row=window.row_off,
         bands=wanted,
         values=tuple(pixel[:, 0, 0].tolist()),
-        nodata=header.nodata,
+        nodata=claimed_nodata(source.columns, header.dtype) if header.nodata is None else header.nodata,
     )
