@@ -417,6 +417,24 @@ def test_tables_keep_the_values_of_the_lists_columns(tmp_path: Path) -> None:
     assert told == [[str(2**60), "True", "up"], ["", "", ""]]
 
 
+def test_columns_of_the_list_replace_no_column_of_the_table(tmp_path: Path) -> None:
+    """Landsat has paths and rows. The list's row was told instead of the cube's, its mean instead of ours."""
+    files = [write_image(tmp_path / f"{day}.tif", _pixels(day, 0)) for day in (0, 1)]
+    lines = [f"{file},{band},{day},27,9,8\n" for day, file in enumerate(files) for band in ("red", "nir")]
+    (tmp_path / "list.csv").write_text("".join(["href,band,scene,row,mean_red,list_row\n", *lines]))
+    request = {"sources": str(tmp_path / "list.csv"), "window": {"pixels": [0, 0, 8, 6]}}
+    gather_undrawn(request, to=tmp_path / "x.zarr")
+
+    export(tmp_path / "x.zarr", to=tmp_path / "x.csv")
+
+    with (tmp_path / "x.csv").open() as file:
+        first, second = csv.DictReader(file)
+    assert [first["row"], second["row"]] == ["0", "1"]
+    assert float(second["mean_red"]) == pytest.approx(_pixels(1, 0).mean())
+    names = ("list_row", "list_list_row", "list_mean_red")
+    assert [second[name] for name in names] == ["8", "27", "9"]
+
+
 def test_animation_shows_each_row_with_one_stretch(cube: Path, tmp_path: Path) -> None:
     """White is the given value in every picture, pixels without data are light grey."""
     style = PictureStyle(stretch=(0, 47), frames_per_second=10)

@@ -11,7 +11,7 @@ import numpy as np
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, has_classes
 from pixel_gather.core.plan.cube_plan import BAND
-from pixel_gather.core.results.row_coordinates import Values, are_booleans, missing_in
+from pixel_gather.core.results.row_coordinates import RESERVED_NAMES, Values, are_booleans, missing_in
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, measurements_of, open_array
 from pixel_gather.io.parquet.parquet_file import write_parquet_file
@@ -20,13 +20,16 @@ _AFFINE: Final = "abcdef"
 _OF_QUANTITIES: Final = ("mean", "min", "max")
 """Coordinates that say nothing of classes."""
 
+_OWN: Final = RESERVED_NAMES | {None, "time"}
+"""Coordinates of the cube itself, not of its list, and what is computed here."""
+
 
 def write_csv(rows: CubeRows, path: Path) -> None:
     """Write one line for each row.
 
     Times are ISO 8601 in UTC. A status is its name. Missing values are empty.
     """
-    columns = dict(_columns(rows))
+    columns = _named_columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(columns)
@@ -50,14 +53,33 @@ def write_parquet(rows: CubeRows, path: Path) -> None:
             return Array(values, DataType.bool())
         return Array(values, DataType.int64() if kinds == {int} else DataType.float64())
 
-    columns = dict(_columns(rows))
+    columns = _named_columns(rows)
     arrays = [typed(name, values) for name, values in columns.items()]
     write_parquet_file(Table.from_arrays(arrays, names=list(columns)), path)
 
 
-def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
-    """Yield name and values of each column: row, time, href, then the others in alphabetical order."""
-    yield "row", rows.rows.tolist()
+def _named_columns(rows: CubeRows) -> dict[str, list[Any]]:
+    """Return the values of each column by its name.
+
+    A column of the list has ``list_`` before its name where the table has another column of this name.
+    """
+    columns = [*_columns(rows)]
+    own = {name for coordinate, name, _ in columns if coordinate in _OWN}
+    found: dict[str, list[Any]] = {}
+    for coordinate, name, values in columns:
+        unique = name
+        while coordinate not in _OWN and (unique in own or unique in found):
+            unique = f"list_{unique}"
+        found[unique] = values
+    return found
+
+
+def _columns(rows: CubeRows) -> Iterator[tuple[str | None, str, list[Any]]]:
+    """Yield coordinate, name and values of each column: row, time, href, then others in alphabetical order.
+
+    What is computed here has no coordinate.
+    """
+    yield None, "row", rows.rows.tolist()
     row_dim = dims_of(open_array(rows.group, "status"))[:1]
     known = measurements_of(rows.group)
     arrays = {
@@ -73,9 +95,10 @@ def _columns(rows: CubeRows) -> Iterator[tuple[str, list[Any]]]:
         columns = _flat(name, values, labels, told=partial(_told, name))
         alone = {name} if known == tuple(of_classes) else set()
         of_quantities = alone | {f"{name}_{each}" for each in of_classes} if name in _OF_QUANTITIES else set()
-        yield from (column for column in columns if column[0] not in of_quantities)
+        yield from ((name, column, told) for column, told in columns if column not in of_quantities)
     for name in of_classes:
-        yield from _shares(replace(rows, measurements=(name,)), alone=len(known) == 1)
+        shares = _shares(replace(rows, measurements=(name,)), alone=len(known) == 1)
+        yield from ((None, column, told) for column, told in shares)
 
 
 def _shares(rows: CubeRows, *, alone: bool) -> Iterator[tuple[str, list[Any]]]:
