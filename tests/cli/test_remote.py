@@ -409,6 +409,22 @@ def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.
     assert api.asked[1].json["sources"] == {"list": "s3://control/lists/x.list"}
 
 
+@pytest.mark.parametrize("more", [{"sign": "earthdata"}, {"time": "_%Y%m%d_"}, {"band": "auto"}])
+def test_submit_of_an_uploaded_list_keeps_what_is_said_of_it(
+    api: FakeApi, tmp_path: Path, more: dict[str, str]
+) -> None:
+    """How its files are signed, and what their names tell, as for a list that lies on S3."""
+    (tmp_path / "a.txt").write_text("s3://b/a.tif\n")
+    api.on("POST /v1/lists", {"href": "s3://control/lists/x.txt", "upload": None})
+    api.on("POST /v1/gathers", STARTED)
+    options = [f"--{name}={value}" for name, value in more.items()]
+
+    code = run("submit", "--sources", tmp_path / "a.txt", "--tile", "centre", *options)
+
+    assert code == 0
+    assert api.asked[-1].json["sources"] == {"list": "s3://control/lists/x.txt"} | more
+
+
 def test_submit_says_why_an_upload_was_refused(
     api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,7 +83,7 @@ def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
     if sources.list is None:
         return sources
     place = _upload_list(sources.list, "sources.list", deployment, "list", "the list names no source")
-    return sources if place == sources.list else Sources(list=place)
+    return sources if place == sources.list else sources.model_copy(update={"list": place})
 
 
 def uploaded_features(place: str, deployment: RemoteDeployment) -> str:
