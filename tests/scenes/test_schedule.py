@@ -72,6 +72,21 @@ def test_first_tick_makes_the_cube_of_all_scenes_until_then() -> None:
     assert parse_request(request).cube_name == schedule().cube == "bolzano"
 
 
+@pytest.mark.parametrize(("field", "value"), [("duplicates", "fail"), ("failed_rows", "keep")])
+def test_what_only_an_append_takes_is_for_later_ticks(field: str, value: str) -> None:
+    """The first tick makes a cube, which has nothing to append to."""
+    grows = schedule(request=REQUEST | {field: value})
+    first, later = (
+        grows.first_request(us("2026-11-22")),
+        grows.next_request(us("2026-11-21"), us("2026-11-22")),
+    )
+
+    assert first is not None
+    assert later is not None
+    assert field not in parse_request(first).to_json()
+    assert parse_request(later).to_json()[field] == value
+
+
 def test_first_tick_that_was_not_ended_is_gone_on_with() -> None:
     """The unfinished cube is that of the earlier search, so the same one is asked."""
     request = schedule().first_request(us("2026-11-23"), datetime="../2026-11-22T06:00:00Z")

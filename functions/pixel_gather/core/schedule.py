@@ -349,9 +349,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
         """Return a request of a cube that is not there yet."""
         name, output = self.cube, {**given["output"]}
         output.pop("append_to", None)
-        return {key: each for key, each in given.items() if key != "duplicates"} | {
-            "output": {**output, "name": name}
-        }
+        of_new = {key: each for key, each in given.items() if key not in ("duplicates", "failed_rows")}
+        return of_new | {"output": {**output, "name": name}}
 
     @staticmethod
     def _own_times(given: Mapping[str, Any]) -> TimeRange:
