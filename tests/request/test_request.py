@@ -743,6 +743,19 @@ def test_a_stored_request_names_a_file_of_items_by_its_address() -> None:
         assert asked.to_json()["sources"]["stac"].items() >= named.items()
 
 
+@pytest.mark.parametrize("area", ["window", "all", None])
+def test_a_stored_request_says_where_items_are_looked_for(area: str | None) -> None:
+    """Everywhere, if it does not say. An API is asked about the window then."""
+    where = {} if area is None else {"area": area}
+    asked = parse_request(PLAIN | {"sources": {"stac": {"assets": "a", "items": "a.json", **where}}})
+
+    again = parse_request(asked.to_json())
+
+    assert asked.sources.stac is not None
+    assert asked.sources.stac.area == (area or "all")
+    assert again == asked
+
+
 def test_lower_one_of_two_requests_per_s_holds_for_each_host() -> None:
     """Those of the deployment hold for hosts that the request does not name."""
     ours = Limits(requests_per_s={"s3://b": 5.0, "https://h": 50.0})

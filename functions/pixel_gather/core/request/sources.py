@@ -10,8 +10,10 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -152,6 +154,12 @@ class StacSources(_Scenes):
     def _items_are_wanted(cls, given: Any) -> Any:
         """Look for scenes everywhere if the items are given."""
         return {"area": "all", **given} if isinstance(given, Mapping) and "items" in given else given
+
+    @model_serializer(mode="wrap")
+    def _with_area_of_items(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the area also where it is a default: without it, items are looked for everywhere."""
+        found: dict[str, Any] = serialize(self)
+        return found if self.items is None else found | {"area": found.get("area", self.area)}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
