@@ -49,6 +49,30 @@ def test_contradictions_are_refused(given: dict[str, Any], field: str) -> None:
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"values": "raw"},
+        {"output": {"codec": "blosc-lz4"}},
+        {"output": {"bands": "arrays"}},
+        {"output": {"sharding": True}},
+    ],
+)
+def test_a_stored_append_says_what_its_cube_has_to_have(given: dict[str, Any]) -> None:
+    """It is refused if the cube has others, also where defaults are asked for. A new cube has these."""
+    asked: dict[str, Any] = {"sources": "list.csv", "window": "centre"} | given
+    of_append = asked | {"output": {"append_to": "b"} | given.get("output", {})}
+
+    stored = parse_request(of_append).to_json()
+
+    assert (
+        stored.items()
+        >= (of_append | {"sources": {"list": "list.csv"}, "window": {"tile": "centre"}}).items()
+    )
+    assert parse_request(stored).digest() == parse_request(asked).digest()
+    assert not parse_request(asked).to_json().keys() & given.keys()
+
+
 def test_an_append_cannot_be_forced() -> None:
     """It would make another cube."""
     with pytest.raises(RequestError, match="force is for new cubes"):

@@ -264,8 +264,15 @@ class GatherRequest(RequestPart):
         return self.output.name or self.digest()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the request as JSON values, without defaults. NaN becomes a text."""
+        """Return the request as JSON values, without defaults. NaN becomes a text.
+
+        An append keeps defaults that were given, because it is refused if its cube has others.
+        """
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        if self.output.append_to is not None:
+            found |= {name: getattr(self, name) for name in self.model_fields_set & {"values"}}
+            named = self.output.model_fields_set & {"codec", "bands", "sharding"}
+            found["output"] |= {name: getattr(self.output, name) for name in named}
         return found
 
     def rule(self) -> WindowRule:
