@@ -87,6 +87,19 @@ def test_what_only_an_append_takes_is_for_later_ticks(field: str, value: str) ->
     assert parse_request(later).to_json()[field] == value
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"name": "other"}, "give name for a new cube, or append_to"),
+        ({"archive": "alps"}, "archive is for new"),
+    ],
+)
+def test_what_no_append_takes_is_refused_before_the_first_tick(more: dict[str, Any], message: str) -> None:
+    """The first tick makes the cube. Every later one would be refused."""
+    with pytest.raises(RequestError, match=message):
+        schedule(request=REQUEST | {"output": REQUEST["output"] | more})
+
+
 def test_first_tick_that_was_not_ended_is_gone_on_with() -> None:
     """The unfinished cube is that of the earlier search, so the same one is asked."""
     request = schedule().first_request(us("2026-11-23"), datetime="../2026-11-22T06:00:00Z")

@@ -138,8 +138,9 @@ class Schedule(Struct, frozen=True, kw_only=True):
         _check_periods(checked)
 
     def _check_request(self) -> GatherRequest:
+        """Return the request of the first tick. That of later ones is checked, too."""
         try:
-            return parse_request(self._for_new_cube(self.request))
+            first = parse_request(self._for_new_cube(self.request))
         except RequestError as error:
             if error.field != "output.name":
                 raise
@@ -149,6 +150,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
                 field="request.output.append_to",
                 also_wrong=error.also_wrong,
             ) from error
+        parse_request(self.request)
+        return first
 
     def _check_table(self) -> None:
         """Refuse a table without a name or a search. The rest is checked at the tick, with the features."""
