@@ -93,13 +93,16 @@ class FeatureTable(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Equal for the same request of the same list and features.
+        """Equal for the same request of the same list and features, with their own columns.
 
-        The name of an append depends also on the last commit of the table. If the table has changed, the same
-        request is a new job. It may have to read some images again.
+        A table that is appended to keeps its features. The name of an append depends also on the last commit
+        of the table. If the table has changed, the same request is a new job. It may have to read some images
+        again.
         """
         made_of: list[Any] = [self.table.digest, self.features.digest, self.about]
-        if self.asked.append_to is not None:
+        if self.asked.append_to is None:
+            made_of.append(self.features.columns_digest)
+        else:
             made_of += [self.asked.append_to, self.base_etag]
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode()).hexdigest()
         return f"{self.asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"

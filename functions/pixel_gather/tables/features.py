@@ -4,7 +4,8 @@ Everything is held in arrays: a feature takes 8 bytes for each of x, y, time and
 and its corners are in a file.
 """
 
-from collections.abc import Callable, Iterable
+import io
+from collections.abc import Buffer, Callable, Iterable
 from copy import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,19 @@ type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 LONLAT: Final = "EPSG:4326"
 NO_TIME: Final = np.iinfo(np.int64).min
+
+
+class _Hashed(io.BytesIO):
+    """A file that keeps only the digest of what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest = xxhash.xxh3_64()
+
+    def write(self, content: Buffer, /) -> int:
+        """Add the content to the digest."""
+        self.digest.update(content)
+        return len(memoryview(content).cast("B"))
 
 
 class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -75,6 +89,16 @@ class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
                 for wkb in self.geometries.wkb(part):
                     found.update(wkb or b"-")
         return found.hexdigest()
+
+    @property
+    def columns_digest(self) -> str:
+        """16 hexadecimal digits that differ for other columns of their own."""
+        found = _Hashed()
+        if self.columns is not None:
+            from arro3.io import write_ipc_stream  # noqa: PLC0415 # only where there are columns
+
+            write_ipc_stream(self.columns, found, compression=None)
+        return found.digest.hexdigest()
 
     def in_order(self) -> "Features":
         """Return the features in the order of their ids; equal ids keep their order."""

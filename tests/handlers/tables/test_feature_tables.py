@@ -442,6 +442,18 @@ def test_workers_read_the_band_of_a_numbered_asset(service: Service, tmp_path: P
 
 
 @pytest.mark.long
+def test_features_with_other_columns_have_a_table_of_their_own(service: Service) -> None:
+    """The table of features has these columns. It was that of the first request before."""
+    crops = []
+    for crop in ("wheat", "maize"):
+        point = feature({"type": "Point", "coordinates": [11, 46]}, crop=crop)
+        document = service.made({"points": collection([point]), "sources": HREFS})
+        crops += service.table(document, "features_table").column("crop").to_pylist()
+
+    assert crops == ["wheat", "maize"]
+
+
+@pytest.mark.long
 def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     """A few features are part of the request."""
     content = service.machine.s3.get_object(Bucket="sources", Key="fields.geojson")["Body"].read()
