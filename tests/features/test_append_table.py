@@ -249,3 +249,18 @@ def test_command_line_appends(
     assert said == ["20 features on 2 images", "20 features on 1 image"]
     assert "60 lines of 20 features on 3 images" in out
     assert "\n1 image read, " in out
+
+
+@pytest.mark.parametrize("limit", [("--max-usd", "1e-9"), ("--max-seconds", "1e-9")])
+def test_a_dry_run_over_a_limit_is_refused(
+    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: tuple[str, str]
+) -> None:
+    """As the table would be, and as by a deployment."""
+    plots, lists = tmp_path / "plots.csv", tmp_path / "list.csv"
+    plots.write_text("id,x,y\n" + "".join(f"{each['id']},{each['x']},{each['y']}\n" for each in PLOTS))
+    lists.write_text(f"href\n{server.root}/0.tif\n")
+
+    code = run("points", str(plots), "--sources", str(lists), "--crs", CRS, "--dry-run", *limit)
+
+    assert code == 2
+    assert "over the limit of" in capsys.readouterr().err

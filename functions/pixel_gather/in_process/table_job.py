@@ -35,6 +35,7 @@ from pixel_gather.tables.open_scene import ImageAccess
 from pixel_gather.tables.part_folder import ImageRecord, Lines, PartFolder
 from pixel_gather.tables.read_features import given_features, read_features
 from pixel_gather.tables.scene_filter import SceneFilter
+from pixel_gather.tables.table_limits import TableLimits
 from pixel_gather.tables.table_plan import TablePlan, plan_images
 from pixel_gather.tables.table_receipt import Written, side_path, staged_path
 from pixel_gather.tables.table_request import TableRequest, about_of
@@ -310,8 +311,7 @@ async def make_table(
             if base is None:
                 job.check_new(path)
             if limits.usd is not None or limits.seconds is not None:
-                forecast = (await job.plan()).forecast
-                limits.check("it", seconds=forecast.seconds, usd=forecast.usd, instead=_INSTEAD)
+                _check_limits(await job.plan(), limits)
             return await job.run(path, on_progress=on_progress)
 
 
@@ -347,14 +347,26 @@ async def plan_table(
     append_to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
 ) -> TablePlan:
-    """Return what a table or an append would take. Reads the headers of some images, and no pixel."""
+    """Return what a table or an append would take. Reads the headers of some images, and no pixel.
+
+    Raises:
+        RequestError: The request is wrong. The error names the field.
+        BudgetError: The forecast is over a limit.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
     base = None
     if append_to is not None:
         path = _checked_path(append_to, field="append_to")
         base = BaseTable.open_(path) if side_path(path, "images").exists() else None
     grows = append_to is not None
     async with _open_job(kind, request, settings or Settings(), base, grows=grows) as job:
-        return await job.plan()
+        plan = await job.plan()
+    _check_limits(plan, request.limits)
+    return plan
+
+
+def _check_limits(plan: TablePlan, limits: TableLimits) -> None:
+    limits.check("it", seconds=plan.forecast.seconds, usd=plan.forecast.usd, instead=_INSTEAD)
 
 
 @asynccontextmanager
