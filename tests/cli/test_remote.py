@@ -1333,6 +1333,8 @@ def test_points_by_a_deployment_are_priced_and_made(
         (("--deployed", "--to", "a.parquet"), "--to: a deployment keeps the table on S3"),
         (("--deployed", "--wide", "a.csv"), "--wide: a deployment keeps the table on S3"),
         (("--api", "https://there"), "--api: use it only with --deployed"),
+        (("--deployed", "--requester-pays"), "--requester-pays: it is for reading on this machine"),
+        (("--deployed", "--header-bytes", "999"), "--header-bytes: it is for reading on this machine"),
     ],
 )
 def test_options_of_a_table_that_do_not_go_together_are_refused(

@@ -129,6 +129,7 @@ def find_stack(target: Target, what: str) -> tuple["AwsAccount", str, Mapping[st
 
 
 _ACCOUNT: Final = ("region", "profile", "endpoint")
+_OF_THIS_MACHINE: Final = ("unsigned", "requester_pays", "concurrency", "header_bytes")
 
 
 def place_options(deployed: str) -> tuple[Callable[[Any], Any], ...]:
@@ -146,9 +147,18 @@ def target_of_options(options: dict[str, Any]) -> Target | None:
     """Remove the options, and return the deployment that they name; None without ``--deployed``.
 
     The options of the account are left in.
+
+    Raises:
+        RequestError: One of the other options is for the other place.
     """
     deployed, stack, api = (options.pop(name) for name in ("deployed", "stack", "api"))
     if deployed:
+        for name in _OF_THIS_MACHINE:
+            if options[name]:
+                raise RequestError(
+                    "it is for reading on this machine, and a deployment has its own settings: leave it out",
+                    field=f"--{name.replace('_', '-')}",
+                )
         return Target(stack=stack, api=api, **{name: options[name] for name in _ACCOUNT})
     for name, given in (("stack", stack), ("api", api)):
         if given is not None:
