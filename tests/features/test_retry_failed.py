@@ -40,9 +40,10 @@ def request(*files: Path, **more: object) -> dict[str, object]:
     return {"sources": files, "window": {"pixels": [160, 70, 40, 30]}} | more
 
 
-def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path]) -> None:
+@pytest.mark.parametrize("more", [{}, {"values": "raw"}])
+def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path], more: dict[str, str]) -> None:
     """It says how many sources it has tried again, and how many it has read."""
-    gathered = gather(request(files[3], output={"append_to": cube}), settings=QUIET)
+    gathered = gather(request(files[3], output={"append_to": cube}, **more), settings=QUIET)
 
     assert (gathered.n_appended, gathered.n_retried, gathered.n_recovered) == (1, 1, 1)
     assert open_cube(cube)["status"].values.tolist() == [0] * 4
