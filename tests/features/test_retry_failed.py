@@ -40,6 +40,19 @@ def request(*files: Path, **more: object) -> dict[str, object]:
     return {"sources": files, "window": {"pixels": [160, 70, 40, 30]}} | more
 
 
+def test_a_retry_asks_hosts_no_more_often_than_its_request(tmp_path: Path, files: list[Path]) -> None:
+    """Its other limits are of a plan that was agreed to."""
+    pace = {"requests_per_s": {"https://host.example.org": 5.0}}
+    place = tmp_path / "cube.zarr"
+    gather(request(*files[:3], limits=pace | {"usd": 1}), to=place, settings=QUIET)
+    (tmp_path / "hidden").rename(files[1])
+
+    retry_failed(place, settings=QUIET)
+
+    (append,) = json.loads((place / "receipt.json").read_text())["appends"]
+    assert append["request"]["limits"] == pace
+
+
 @pytest.mark.parametrize("more", [{}, {"values": "raw"}])
 def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path], more: dict[str, str]) -> None:
     """It says how many sources it has tried again, and how many it has read."""

@@ -110,7 +110,12 @@ def _own_requests(failed: FailedRows, receipt: Receipt, place: str) -> list[Gath
 
 
 def _request(own: Mapping[str, Any], place: str) -> GatherRequest:
-    """Return a request that reads the failed sources of a cube as their own request did."""
+    """Return a request that reads the failed sources of a cube as their own request did.
+
+    Prices are no reason to refuse it. How often hosts may be asked still holds.
+    """
+    limits = {name: each for name, each in own.get("limits", {}).items() if name == "requests_per_s"}
     given = {name: each for name, each in own.items() if name not in ("index", "limits", "duplicates")}
     report = {name: each for name, each in own.get("output", {}).items() if name == "report"}
-    return parse_request(given | {"output": report | {"append_to": place}, "failed_rows": "retry_all"})
+    output = report | {"append_to": place}
+    return parse_request(given | {"output": output, "limits": limits, "failed_rows": "retry_all"})
