@@ -68,7 +68,7 @@ def digest_again(digest: str, version: int) -> str:
 
 def chooses_same_pixels(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two requests, as JSON values, want the same pixels of a source."""
-    one, other = ({"values": "raw"} | each for each in (one, other))  # appends alone store the default
+    one, other = ({"values": "raw", **each} for each in (one, other))  # appends alone store the default
     return all(one.get(name) == other.get(name) for name in _CHOOSE_PIXELS)
 
 
