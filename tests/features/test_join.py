@@ -532,6 +532,24 @@ def test_a_join_resumes_after_a_kill_while_its_repository_was_created(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("is_added", [False, True])
+def test_cubes_of_another_kind_may_lack_a_kept_column(
+    cubes: list[Path], tmp_path: Path, *, is_added: bool
+) -> None:
+    """Before, no cube could be joined: the message said that no member had the column."""
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 5, 5]}}
+    gather_undrawn(request, to=tmp_path / "bare.zarr")
+    others = [tmp_path / "bare.zarr"]
+
+    join(cubes[:1] if is_added else [*cubes[:1], *others], to=tmp_path / "all", keep=["cloud"])
+    if is_added:
+        join(others, to=tmp_path / "all", mode="add")
+
+    one, other = (open_joined(tmp_path / "all", group=f"group_{number}") for number in (1, 2))
+    assert one.cloud.values[:2].tolist() == [0, 10]
+    assert "cloud" not in other.variables
+
+
 def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:
     """Each message says what to do. Nothing is changed."""
     with pytest.raises(ArrayExistsError, match=r"mode add \(--add\) adds to them, mode replace \(--rep"):

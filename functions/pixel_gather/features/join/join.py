@@ -378,9 +378,8 @@ def _as_before(
             "--keep), or join all cubes again by mode replace (--replace)",
             field="add",
         )
-    record = there[0].record
-    kept = [name for name in record["columns"] if name not in SHOWN]
-    return bool(record["any_grid"]), kept
+    columns = dict.fromkeys(name for each in there for name in each.record["columns"])
+    return bool(there[0].record["any_grid"]), [name for name in columns if name not in SHOWN]
 
 
 def _refuse_joined(there: Sequence[JoinedGroup], places: Sequence[str]) -> None:
@@ -425,5 +424,6 @@ def _write(
         if own and name in opened:
             extend_group(transaction, opened[name], own)
         elif own:
-            write_group(transaction, name, own, any_grid=any_grid, keep=kept)
+            of_group = [column for column in kept if any(column in each.columns for each in own)]
+            write_group(transaction, name, own, any_grid=any_grid, keep=of_group)
     return names
