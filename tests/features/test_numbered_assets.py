@@ -106,6 +106,16 @@ def test_names_stand_for_bands_of_a_search(items: dict[str, str], tmp_path: Path
         assert measure(sources, tmp_path / "t.parquet", by="dark", bands={"dark": "third"}) == 3
 
 
+@pytest.mark.parametrize("measure", [_of_points, _of_zones, _of_series, _of_ranking])
+def test_bands_count_before_names_of_a_search(
+    items: dict[str, str], tmp_path: Path, measure: Callable[..., float]
+) -> None:
+    """A ranking read ``blue`` of the search before, and a table what stands for it."""
+    sources = {"stac": items | {"assets": {"blue": "rgb:1", "nir": "rgb:3"}}}
+
+    assert measure(sources, tmp_path / "t.parquet", by="blue", bands={"blue": "nir"}) == 3
+
+
 def test_each_band_of_a_file_has_the_nodata_that_is_claimed_of_it(tmp_path: Path) -> None:
     """Also if both are read together. Before, that of the first held for all."""
     claimed = _search_among(tmp_path, [{"nodata": 7}, {"nodata": 2}])
@@ -140,5 +150,5 @@ def test_a_table_of_another_band_of_the_asset_is_another_table(items: dict[str, 
 
     with pytest.raises(RequestError, match="is a table of another list, other features or another request"):
         points(point, third, to=to, by="blue")
-    with pytest.raises(RequestError, match="the table was made with another value of band_numbers"):
+    with pytest.raises(RequestError, match="another value of the band of an asset, such as rgb:3"):
         points(point, third, append_to=to, by="blue")

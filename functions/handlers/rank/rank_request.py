@@ -41,7 +41,7 @@ def admit_ranking(given: Any, settings: Settings) -> AdmittedRanking:
     body = RankingBody.of(given, catalog=settings.catalog)
     request, limits = body.request, body.limits
     gather = admit(parse_request({"sources": body.sources, "window": "centre"}), settings)
-    request = request.over(gather.sources)
+    request = request.for_sources(gather.sources)
     highest = gather.limits.usd
     if highest is not None:
         limits = replace(limits, usd=min(limits.usd or highest, highest))

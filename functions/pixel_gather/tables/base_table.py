@@ -49,6 +49,9 @@ _SAME: Final = ("request", "features")
 _NEW_COLUMNS: Final = ("acquisition", "place", "pieces")
 """Columns that older tables of images do not have."""
 
+_SAID: Final = {"tolerance_us": "tolerance", "band_numbers": "the band of an asset, such as rgb:3"}
+"""Fields of a receipt that no request has, in words."""
+
 _FIELD: Final = "append_to"
 
 
@@ -144,7 +147,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
                 differ = [key for key in keys if ours[name].get(key) != theirs.get(key)]
                 # names of values and columns follow from what else differs
                 first = [each for each in differ if each not in ("values", "columns")] or differ[:1]
-                what = " and ".join(each.removesuffix("_us") for each in first)
+                what = " and ".join(_SAID.get(each, each) for each in first)
                 values = "another value" if len(first) == 1 else "other values"
                 said = f"the table was made with {values} of {what}"
             raise RequestError(f"{said}: give the same, or make another table", field=_FIELD)

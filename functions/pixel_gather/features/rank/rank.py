@@ -226,7 +226,7 @@ async def _open_ranking(
         return opened[0]
 
     async with opened_job(parsed, settings, over=over) as job:
-        yield request.over(parsed), job, opened[0]
+        yield request.for_sources(parsed), job, opened[0]
 
 
 def _ranker_of(request: RankingRequest, job: Job, ranges: KeptRanges, kept: KeptStatistics) -> Ranker:

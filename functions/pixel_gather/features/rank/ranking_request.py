@@ -188,15 +188,16 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
             raise RequestError("it must be true or false", field="raw")
         return cls.of(**more, statistic=str(statistic), bbox=area.get("bbox"), geojson=area.get("geojson"))
 
-    def over(self, sources: Sources) -> "RankingRequest":
-        """Return the request as it holds for these sources.
+    def for_sources(self, sources: Sources) -> "RankingRequest":
+        """Return the request without the entries of ``bands`` that are assets of the search.
 
-        A search names its bands. Those of its names that ``bands`` has, too, are the assets that it chose.
+        The search already calls these assets by the names of the request.
         """
         if sources.searched is None:
             return self
-        own = {choice.band for choice in asset_choices(sources.searched.assets)}
-        return replace(self, bands=tuple(each for each in self.bands if each[0] not in own))
+        chosen = asset_choices(sources.searched.assets)
+        left = (each for each in self.bands if asset_choices(dict([each]))[0] not in chosen)
+        return replace(self, bands=tuple(left))
 
     @property
     def reads_on(self) -> bool:
