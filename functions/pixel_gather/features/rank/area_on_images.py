@@ -135,7 +135,8 @@ def _lay_visible_sides[Side](sides: Sequence[Side], lay: Callable[[Side], ShapeO
         raise outside
     if len(shown) == 1:
         return shown[0]
-    parts = shapely.get_parts(shapely.get_parts([each.geometry for each in shown]))
+    whole = shapely.union_all(shapely.make_valid([each.geometry for each in shown]))
+    parts = shapely.get_parts(whole)
     return PolygonOnImage(shapely.multipolygons([part for part in parts if part.geom_type == "Polygon"]))
 
 
@@ -173,7 +174,7 @@ class WholeWindow(Struct, frozen=True):
 
 
 class PolygonOnImage(Struct, frozen=True):
-    """A polygon in the pixels of one image, or several."""
+    """One polygon or several, in the pixels of one image."""
 
     geometry: "BaseGeometry"
     """In columns and rows."""
