@@ -171,8 +171,8 @@ def test_both_engines_read_from_s3_by_the_same_settings(
 ) -> None:
     """Endpoint, Region and credentials reach GDAL as they reach our own client."""
     hrefs = ("s3://bench/some where/0.tif", "s3://bench/some where/1.tif")
-    with s3_with("bench") as s3:
-        monkeypatch.delenv("AWS_REGION")
+    with s3_with("bench") as s3, monkeypatch.context() as patched:
+        patched.delenv("AWS_REGION")
         for name in ("0.tif", "1.tif"):
             s3.client.upload_file(str(folder / name), "bench", f"some where/{name}")
         stores = StoreSettings(endpoint=s3.endpoint, region="us-east-1", requester_pays=True)
