@@ -55,7 +55,7 @@ class TableWork(Struct, frozen=True, kw_only=True):
     """Names of the bands of the list."""
 
     band_numbers: dict[str, int] = {}
-    """Which band of its files each of them is, where that is not the first."""
+    """Number of the band to read, from 1, by the name of a band whose asset has one, such as ``rgb:3``."""
 
     of_bands: tuple[str, ...]
     """Names of the values, if the request leaves them to the images."""
@@ -145,7 +145,7 @@ async def open_feature_table(
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
         reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
-        values, base, etag = request.listed_values, None, None
+        values, base, etag = request.values_for_list, None, None
         if asked.append_to is not None:
             tables = CommittedTables(deployment)
             if (committed := await tables.find(asked.append_to)) is not None:

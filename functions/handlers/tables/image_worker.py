@@ -76,7 +76,7 @@ class ImageWorker:
         async with AsyncExitStack() as stack:
             reader = await stack.enter_async_context(open_reader(self._deployment, given.sign))
             access = access_of(self._deployment, reader, given.bands, given.band_numbers)
-            values = asked.request.listed_values.of_bands(given.of_bands)
+            values = asked.request.values_for_list.of_bands(given.of_bands)
             self._opened = _Opened(
                 name=name,
                 work=stack.enter_context(asked.kind.open_work(features, values, access)),

@@ -394,7 +394,7 @@ async def _open_job(
     if grows:
         refuse_repeated_ids(features)
     checked = await asyncio.to_thread(kind.check, features)
-    values = request.listed_values
+    values = request.values_for_list
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with opened_job(request.sources_near(checked), settings, keeps=keeps) as job:
         reader = KeepsFirst(job.reader)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _MAY_BE_STALE: Final = frozenset({Status.CHANGED, Status.CORRUPT, Status.UNSUPPORTED, Status.UNLIKE})
 """The statuses of a source that does not match its header."""
 
-_PIXELS_OF: Final = attrgetter("nbytes", "width", "height", "n_bands", "dtype")
-"""What both readers must find in a file. Other things they may tell in other words."""
+_SHAPE_OF: Final = attrgetter("nbytes", "width", "height", "n_bands", "dtype")
+"""What both readers must find alike in a file. They may write a CRS, for example, in different ways."""
 
 
 class FastSource(OpenedSource, Protocol):
@@ -293,7 +293,7 @@ class _SourceWithFallBack:
                 opened = await self._fall_back.open_(
                     header.href, overview=self._overview, cost=self._cost, etag=header.etag
                 )
-                if _PIXELS_OF(opened.header) != _PIXELS_OF(header):
+                if _SHAPE_OF(opened.header) != _SHAPE_OF(header):
                     raise SourceError(
                         "GDAL finds another size, dtype or number of bands than its header says",
                         href=header.href,

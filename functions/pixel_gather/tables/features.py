@@ -92,7 +92,7 @@ class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def columns_digest(self) -> str:
-        """16 hexadecimal digits that differ for other columns of their own."""
+        """Digest of the features' own columns, as 16 hexadecimal digits."""
         found = _Hashed()
         if self.columns is not None:
             from arro3.io import write_ipc_stream  # noqa: PLC0415 # only where there are columns

@@ -57,7 +57,7 @@ class BandFinder(Struct, frozen=True):
         Args:
             row: Of the list, or of an earlier one, whose bands may have had another order.
             bands: The list's; empty if it has no column ``band``.
-            numbers: Which band of its sources each of them is, where that is not the first.
+            numbers: Number of the band to read, from 1, by the name of a band whose asset has one.
             given: (name in a request, band that it stands for).
         """
         there = {each.band: BandOf(each, numbers.get(each.band or "", 1)) for each in _there(row)}

@@ -32,7 +32,7 @@ class ImageAccess(Struct, frozen=True, kw_only=True):
     """The list's."""
 
     band_numbers: Mapping[str, int]
-    """Which band of its files each of them is, where that is not the first."""
+    """Number of the band to read, from 1, by the name of a band whose asset has one, such as ``rgb:3``."""
 
     reader: LevelReader
     limiter: SourceLimiter

@@ -80,10 +80,10 @@ class TableRequest(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def listed_values(self) -> Values:
-        """The values, with names of bands as the list has them.
+    def values_for_list(self) -> Values:
+        """The values, without ``bands`` where these have chosen the assets of a search.
 
-        If the request names no assets, they are chosen by the names in ``by``. Then these are the list's.
+        A search without ``assets`` reads those that ``bands`` names. Its list has the request's own names.
         """
         searched = self._searched
         return self.values if searched is None or "assets" in searched[1] else replace(self.values, bands=())
@@ -154,7 +154,7 @@ def about_of(
 ) -> dict[str, Any]:
     """Return what decides a table, besides the list and the features, as its receipt has it.
 
-    ``numbers`` tells which band of its files each of the list's bands is, where that is not the first.
+    ``numbers`` has the number of the band to read, from 1, by the name of a band whose asset has one.
     """
     numbered = {"band_numbers": dict(numbers)} if numbers else {}
     columns = {"values": [each.name for each in values.values], "columns": list(work.columns)}

@@ -52,8 +52,8 @@ _MOST_SHOWN: Final = 20
     metavar="PATTERN",
     help="Where the band is in an href: a regular expression with the band in parentheses, such as "
     r"'_(B\d+)\.tif'; or auto, for the names of Landsat, Sentinel, HLS, OPERA and ECOSTRESS products. "
-    "Files that differ in nothing else are one scene, or those of which a group (?P<scene>...) matches the "
-    "same.",
+    "Files whose hrefs differ in nothing else are one scene. With a group (?P<scene>...), those are in which "
+    "it matches the same text.",
 )
 @click.option("--long", "is_long", is_flag=True, help="CSV with size and modification time.")
 @click.option(

@@ -149,7 +149,7 @@ def target_of_options(options: dict[str, Any]) -> Target | None:
     The options of the account are left in.
 
     Raises:
-        RequestError: One of the other options is for the other place.
+        RequestError: An option is for this machine beside ``--deployed``, or for a deployment without it.
     """
     deployed, stack, api = (options.pop(name) for name in ("deployed", "stack", "api"))
     if deployed:

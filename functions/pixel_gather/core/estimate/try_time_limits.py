@@ -63,10 +63,10 @@ def limits_of_tries_s(
     """Return how long the first try of a child may take, and each shard at its second try.
 
     Args:
-        estimate: The whole gather's, by whose average shard they are.
+        estimate: Of the whole gather. The limits are those of its average shard.
         n_sources: Number of sources in the list.
         n_tasks: Number of shards that they are cut into.
-        deployment: Whose workers fill the shards, before the choices that the estimate made.
+        deployment: Its workers fill the shards, with the memory and the tasks per child of the estimate.
     """
     n = max(n_tasks, 1)
     share = Share(

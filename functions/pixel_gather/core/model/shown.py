@@ -10,7 +10,7 @@ _MOST: Final = 5
 _LEFT: Final = 'style="text-align: left"'
 _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MOST_WHOLE: Final = 2**53
-"""Every whole number below is a number of 64 bits."""
+"""Below it, float64 holds every whole number."""
 
 _OF_AN_ADDRESS: Final = frozenset("%/?#")
 """Letters that mean something else in an address if they are not encoded."""

@@ -266,7 +266,8 @@ class GatherRequest(RequestPart):
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values, without defaults. NaN becomes a text.
 
-        An append keeps defaults that were given, because it is refused if its cube has others.
+        An append keeps ``values``, ``codec``, ``bands`` and ``sharding`` even where they are given as their
+        defaults: it is refused if its cube has others.
         """
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         if self.output.append_to is not None:
@@ -303,7 +304,7 @@ class GatherRequest(RequestPart):
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
         Limits, the header index, who signs, the cube's name and the report are left out: they do not change
-        the cube's content. Fields that requests did not have at first are left out unless they are given.
+        the cube's content. Fields that were added later are left out at their defaults.
         """
         made_of = self.without_key().model_dump(
             mode="json",

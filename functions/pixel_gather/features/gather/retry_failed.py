@@ -112,7 +112,7 @@ def _own_requests(failed: FailedRows, receipt: Receipt, place: str) -> list[Gath
 def _request(own: Mapping[str, Any], place: str) -> GatherRequest:
     """Return a request that reads the failed sources of a cube as their own request did.
 
-    Prices are no reason to refuse it. How often hosts may be asked still holds.
+    Of the limits, only ``requests_per_s`` is kept.
     """
     limits = {name: each for name, each in own.get("limits", {}).items() if name == "requests_per_s"}
     given = {name: each for name, each in own.items() if name not in ("index", "limits", "duplicates")}

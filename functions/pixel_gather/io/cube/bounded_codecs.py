@@ -223,7 +223,7 @@ def _check(name: str, metadata: Any) -> None:
 
 
 def _most_nbytes(spec: ArraySpec) -> int:
-    """Return the size of a whole chunk; of texts, that of the largest one."""
+    """Return how many bytes a chunk may have once it is decoded; of texts, as many as any chunk."""
     itemsize = getattr(spec.dtype, "item_size", None) or LARGEST_CHUNK_NBYTES
     return min(math.prod(spec.shape) * itemsize, LARGEST_CHUNK_NBYTES) or LARGEST_CHUNK_NBYTES
 

@@ -246,7 +246,8 @@ def check_coding(layout: TileLayout) -> None:
     """Refuse compressions and predictors that this path cannot decode together with the numbers.
 
     Raises:
-        UnsupportedError: A predictor on what has none. JPEG XL in another byte order, or of signed integers.
+        UnsupportedError: A predictor on a compression or dtype that has none. JPEG XL in another byte order,
+            or of signed integers.
             JPEG of other numbers than bytes, of many bands, or of YCbCr that is not three bands together.
     """
     if layout.predictor is not Predictor.NONE:

@@ -312,7 +312,7 @@ class OpenedGeoTiff:
         """
         layout = self.layout
         if layout.n_tiles <= MAX_TILES:
-            await self.file.parse(
+            await self.file.parse(  # looking the values up fetches them
                 lambda: [
                     self.ifd.array(tag, 0, layout.n_tiles) for tag in (layout.offsets_tag, layout.counts_tag)
                 ]

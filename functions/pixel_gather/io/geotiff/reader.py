@@ -85,7 +85,7 @@ class GeoTiffReader:
     def _file(
         self, href: str, etag: str | None, header_bytes: HeaderBytes, cost: Cost, *, is_seen: bool
     ) -> TiffFile:
-        """Return one version of a file. Without an etag, two reads may be of two, which share no tiles."""
+        """Return a file. Without an ETag it shares no tiles: two reads may see different versions."""
         return TiffFile(
             href=href,
             etag=etag,

@@ -14,7 +14,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import GCSStore, LocalStore
 
 from pixel_gather.core.errors import BusyError, StoreError
-from pixel_gather.io.store.file_lock import CAN_LOCK, is_locked
+from pixel_gather.io.store.file_lock import CAN_LOCK, try_lock
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import (
     classify_store_error,
@@ -59,7 +59,7 @@ async def put_if(store: Store, key: str, content: "Content", *, etag: str | None
         key: Key of the object.
         content: All of it, or its parts in order.
         etag: As `etag_of` returned it.
-        what: What is not done if the store fails, as `errors_of_store` takes it.
+        what: Start of the message if the store fails, such as ``cube.zarr could not be written``.
 
     Returns:
         The new ETag. None if it was not put, or was put by a try whose answer was lost.
@@ -133,7 +133,7 @@ async def _alone_in(folder: Path) -> AsyncIterator[None]:
     until = time.monotonic() + _LONGEST_WAIT_S
     opened = os.open(folder, os.O_RDONLY)
     try:
-        while not is_locked(opened):
+        while not try_lock(opened):
             if time.monotonic() > until:
                 raise BusyError(
                     f"{folder}: another process writes here and does not go on, perhaps because it is "

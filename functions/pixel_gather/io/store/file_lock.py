@@ -43,7 +43,7 @@ def _lock(lock: Path, path: Path) -> int:
     while True:
         with errors_of_writing(path):
             opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        if not is_locked(opened):
+        if not try_lock(opened):
             os.close(opened)
             raise BusyError(f"{path}: another process writes this table: run again when it is done")
         with suppress(FileNotFoundError):
@@ -52,10 +52,10 @@ def _lock(lock: Path, path: Path) -> int:
         os.close(opened)  # the former holder has removed it meanwhile
 
 
-def is_locked(opened: int) -> bool:
-    """Lock an open file or folder if nobody else has. Return whether there is nothing to wait for.
+def try_lock(opened: int) -> bool:
+    """Lock an open file or folder without waiting. Return False if another process holds the lock.
 
-    On Windows this cannot be asked; see `CAN_LOCK`.
+    True also where the file system has no locks. Windows lacks this call; see `CAN_LOCK`.
     """
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
