@@ -40,7 +40,7 @@ class StoredTable:
         """
         self._cube, self._found_list = cube, found_list
         self.band_numbers = band_numbers
-        self.n_rows, self.bands, self.has_time = cube.receipt.shape[0], cube.bands, cube.has_time
+        self.bands, self.has_time = cube.bands, cube.has_time
 
     @property
     def digest(self) -> str:
@@ -50,6 +50,11 @@ class StoredTable:
             return receipt.list_digest
         parts = [receipt.list_digest, *(each.list_digest for each in receipt.appends)]
         return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the cube."""
+        return self._cube.receipt.shape[0]
 
     @property
     def n_sources(self) -> int:
