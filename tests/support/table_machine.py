@@ -109,9 +109,10 @@ class TableMachine:
             "itemCounts": {"failed": 0},
         }
 
-    def update_map_run(self, *, mapRunArn: str, maxConcurrency: int) -> None:  # noqa: N803 # boto3's
+    def update_map_run(self, *, mapRunArn: str, maxConcurrency: int) -> Mapping[str, Any]:  # noqa: N803 # boto3's
         """Note how many workers it may have."""
         self.found[mapRunArn.rpartition(":")[2]]["workers"] = maxConcurrency
+        return {}
 
     def describe_execution(self, *, executionArn: str) -> Mapping[str, Any]:  # noqa: N803 # boto3's
         """Return an execution."""

@@ -408,10 +408,10 @@ def test_bundle_of_rankings_rasterises_an_area() -> None:
     folder = bundle("plan", machine=HERE, is_emulated=False)
     program = (
         "import sys; sys.path[:0] = sys.argv[1:]; import shapely; "
-        "from pixel_gather.features.rank.area_on_images import _Polygon; "
+        "from pixel_gather.features.rank.area_on_images import PolygonOnImage; "
         "from pixel_gather.core.model.window import Window; "
         "window = Window(col_off=0, row_off=0, width=4, height=4); "
-        "print(_Polygon(window, shapely.box(0, 0, 3, 3)).mask(window).sum())"
+        "print(PolygonOnImage(shapely.box(0, 0, 3, 3)).mask(window).sum())"
     )
 
     words = [BARE_PYTHON, "-I", "-S", "-c", program, str(folder), str(runtime(HERE))]
