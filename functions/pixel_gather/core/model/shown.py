@@ -92,7 +92,7 @@ def _decoded(found: re.Match[str]) -> str:
 
 
 def value_in_words(value: float) -> str:
-    """Return a value of pixels with six digits, or with all of them if it is a whole number."""
+    """Return a value of pixels to read or copy: six digits, or all of them of a whole number below 2**53."""
     return f"{value:.0f}" if abs(value) < _MOST_WHOLE and value == round(value) else f"{value:.6g}"
 
 

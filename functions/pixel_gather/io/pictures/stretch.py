@@ -138,7 +138,7 @@ def viridis(shares: np.ndarray[Any, Any] | float) -> np.ndarray[Any, np.dtype[np
 
 
 def number_in_words(value: float) -> str:
-    """Return a pixel's value as readable text."""
+    """Return a pixel's value to read beside a picture: four digits, or a whole number with commas."""
     is_whole = value == round(value) or abs(value) >= _LARGE
     return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
 
