@@ -313,6 +313,8 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
     found = capsys.readouterr()
     run("ls", tmp_path)
     without = capsys.readouterr()
+    run("ls", tmp_path, "--glob", "a*")
+    guessed = capsys.readouterr().err
 
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
@@ -320,6 +322,7 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
     assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
     said = "no time was found in the names: say where it is by --time, such as _%Y%m%d_; see ls --help"
     assert without.err == f"warning: {said}\n"
+    assert r"in the names: try --time '_%Y-%m\.'; see ls" in guessed
 
 
 def test_prefix_and_pattern_make_a_cube_along_time(

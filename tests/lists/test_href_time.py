@@ -3,7 +3,7 @@
 import pytest
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.io.lists.href_time import AUTO, time_finder
+from pixel_gather.io.lists.href_time import AUTO, guess_pattern, time_finder
 from pixel_gather.io.lists.list_columns import format_time
 
 
@@ -92,3 +92,29 @@ def test_pattern_that_is_wrong_is_refused(pattern: str, says: str) -> None:
         time_finder(pattern)
 
     assert caught.value.field == "sources.time"
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["scene_000_20240101.tif", "scene_001_20240202.tif"], r"_%Y%m%d\."),
+        (["20240101_a.tif", "20240202.tif"], "/%Y%m%d"),
+        (["a_20240101_b.tif", "a-20240202_b.tif"], "%Y%m%d_"),
+        (["x.20240101T101112Z.tif"], r"\.%Y%m%dT%H%M%SZ"),
+        (["a_12024010134.tif"], None),  # digits beside it
+        (["a_20241301.tif"], None),  # no month
+        (["a_10240101.tif"], None),  # no likely year
+        (["a_20240101.tif", "b.tif"], None),
+        (["20240101/a.tif"], None),  # a folder
+        (["rain%_2024-01-15.tif"], r"_%Y-%m-%d\."),
+        (["50%2024_01.tif"], r"%%%Y_%m\."),
+    ],
+)
+def test_a_pattern_is_guessed_from_all_names(names: list[str], pattern: str | None) -> None:
+    """It finds a time in each of them."""
+    hrefs = [f"s3://bucket/2019/{name}" for name in names]
+
+    guessed = guess_pattern(hrefs)
+
+    assert guessed == pattern
+    assert pattern is None or None not in map(time_finder(pattern), hrefs)

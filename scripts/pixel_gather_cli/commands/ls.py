@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -17,7 +18,7 @@ from pixel_gather.io.lists.href_band import (
     note_of_names,
     note_of_words,
 )
-from pixel_gather.io.lists.href_time import AUTO, time_finder
+from pixel_gather.io.lists.href_time import AUTO, guess_pattern, time_finder
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.io.lists.list_prefix import ListedObject
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
@@ -115,7 +116,11 @@ def ls_command(
 
 def _notes(named: "_Named", hrefs: list[str], *, has_time: bool, has_bands: bool) -> Iterator[str]:
     if not has_time:
-        yield "no time was found in the names: say where it is by --time, such as _%Y%m%d_; see ls --help"
+        pattern = guess_pattern(hrefs)
+        way = "say where it is by --time, such as _%Y%m%d_"
+        if pattern is not None:
+            way = f"try --time {shlex.quote(pattern)}"
+        yield f"no time was found in the names: {way}; see ls --help"
     if has_time and named.n_timeless:
         yield (
             f"{named.n_timeless:,} of {named.n:,} hrefs contain no time: a cube has a time axis only if all "

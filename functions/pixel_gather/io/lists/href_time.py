@@ -6,7 +6,7 @@ ECOSTRESS, EMIT, Planet and NAIP products.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -45,6 +45,8 @@ _PRODUCTS: Final = (
     r"/%Y%m%d_%H%M%S_(?:\d\d_)?\w{4}_",  # Planet
     r"/m_\d{7}_[ns][ew]_\d\d_\w{1,3}_%Y%m%d",  # NAIP
 )
+_USUAL: Final = ("%Y%m%dT%H%M%S", "%Y%m%d_%H%M%S", "%Y%m%d", "%Y-%m-%d", "%Y_%m_%d", "%Y-%m", "%Y_%m")
+"""How dates are often written, the most exact first."""
 
 
 def time_finder(pattern: str, *, field: str = "sources.time") -> FindTime:
@@ -67,6 +69,24 @@ def time_finder(pattern: str, *, field: str = "sources.time") -> FindTime:
         return next((_time_us(match.groupdict()) for match in matches if match is not None), None)
 
     return find
+
+
+def guess_pattern(hrefs: Sequence[str]) -> str | None:
+    r"""Return a pattern that finds a time in the file names of all these hrefs, or None if none is obvious.
+
+    It has the characters beside the date in the first name, such as ``_%Y%m%d\.``.
+    """
+    for usual in _USUAL:
+        date = _as_regex(usual, "time")
+        found = re.search(rf"(\D?)(?<!\d)(?=1[89]|20){date}(?!\d)([^/]?)[^/]*$", hrefs[0])
+        if found is None:
+            continue
+        before, after = (re.escape(found[n]).replace("%", "%%") for n in (1, found.re.groups))
+        for pattern in (f"{before}{usual}{after}", f"{before}{usual}", f"{usual}{after}"):
+            find = time_finder(pattern)
+            if all(find(href) is not None for href in hrefs):
+                return pattern
+    return None
 
 
 def _as_regex(pattern: str, field: str) -> str:
