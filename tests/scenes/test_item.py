@@ -81,6 +81,37 @@ def test_a_footprint_around_a_pole_is_found_at_the_pole(box: list[float] | None)
 
 
 @pytest.mark.parametrize(
+    ("given", "box"),
+    [
+        ([-182.8, -10, -170, 0], (177.2, -10, -170, 0)),  # VIIRS, tile h00v09
+        ([-180.5, -80.5, 180, -71.5], (-180, -80.5, 180, -71.5)),  # Impact Observatory, tile 01C
+        ([-180.125, -89.875, 179.875, 90.125], (-180, -89.875, 180, 90)),  # pixels around the poles
+        ([0, -90, 360, 90], (-180, -90, 180, 90)),
+        ([190, 0, 270, 1], (-170, 0, -90, 1)),
+        ([170, 0, 190, 1], (170, 0, -170, 1)),
+        ([180, 0, 190, 1], (-180, 0, -170, 1)),
+        ([-190, 0, -180, 1], (170, 0, 180, 1)),
+        ([-180 - 1e-9, 0, -170, 1], (-180, 0, -170, 1)),
+        ([170, 0, 5, -170, 1, 9], (170, 0, -170, 1)),
+    ],
+)
+def test_a_box_beyond_the_map_is_laid_onto_it(given: list[float], box: tuple[float, ...]) -> None:
+    """Tiles across the antimeridian and global grids are written so in real archives."""
+    scene = item() | {"bbox": given, "geometry": None}
+
+    assert scene_key(scene, name="item").box == pytest.approx(box, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "box", [[-361, 0, -10, 1], [0, 0, 361, 1], [200, 0, 190, 1], [0, -92, 1, 0], [0, 0, 1, 92], [9, 1, 10, 0]]
+)
+def test_a_box_that_is_not_on_the_earth_is_refused(box: list[float]) -> None:
+    """It may be in metres, or have its sides in another order."""
+    with pytest.raises(RequestError, match="write l"):
+        scene_key(item() | {"bbox": box}, name="item")
+
+
+@pytest.mark.parametrize(
     ("geometry", "said"),
     [
         ({"type": "Polygon", "coordinates": []}, "no position"),

@@ -28,6 +28,9 @@ _MOST_POSITIONS: Final = 100_000
 _NOISE_DEGREES: Final = 1e-6
 """A tenth of a metre."""
 
+_MOST_BEYOND_A_POLE: Final = 1.5
+"""Half a pixel of a coarse global grid, in degrees."""
+
 
 def check_box(values: Sequence[object], *, field: str) -> Box:
     """Return a box that came from outside; a third dimension is dropped.
@@ -41,14 +44,7 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     Raises:
         RequestError: It is no box on the Earth.
     """
-    numbers = [_number(value, field) for value in _values_of_list(values)]
-    if len(numbers) == _N_OF_A_BOX_WITH_HEIGHT:
-        numbers = [*numbers[:2], *numbers[3:5]]
-    if len(numbers) != 4:  # noqa: PLR2004 # as the message says
-        raise RequestError("write four numbers: west, south, east, north", field=field)
-    west, south, east, north = (
-        _clamp_degrees(number, most) for number, most in zip(numbers, (180, 90, 180, 90), strict=True)
-    )
+    west, south, east, north = _four_numbers(values, field)
     if not (-90 <= south <= north <= 90):  # noqa: PLR2004 # the poles
         if south == north:
             raise RequestError(
@@ -64,6 +60,24 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
     return (west, south, east, north)
 
 
+def box_of_item(values: Sequence[object], *, field: str) -> Box:
+    """Return the box of a STAC item, as `check_box` does, and lay a box that goes beyond the map onto it.
+
+    Real archives have such boxes: tiles across the antimeridian that begin at -182.8 degrees, grids whose
+    longitudes go from 0 to 360, and grids whose outer pixels lie half beyond the poles.
+
+    Raises:
+        RequestError: It is no box on the Earth.
+    """
+    west, south, east, north = _four_numbers(values, field)
+    if -360 <= west <= east <= 360 and not -180 <= west <= east <= 180:  # noqa: PLR2004 # a turn, half a turn
+        is_all_around = east - west >= 360  # noqa: PLR2004 # as above
+        west, east = (
+            (-180.0, 180.0) if is_all_around else ((west + 180) % 360 - 180, wrap_longitude(east % 360))
+        )
+    return check_box((west, _within_poles(south), east, _within_poles(north)), field=field)
+
+
 def check_pair(
     values: Sequence[object], *, field: str, names: str = "longitude, latitude"
 ) -> tuple[float, float]:
@@ -76,6 +90,16 @@ def check_pair(
         raise RequestError(f"write two numbers: {names}", field=field)
     first, second = (_number(value, field) for value in listed)
     return first, second
+
+
+def _four_numbers(values: Sequence[object], field: str) -> list[float]:
+    """Return the numbers of a box without its heights and without the noise of computing."""
+    numbers = [_number(value, field) for value in _values_of_list(values)]
+    if len(numbers) == _N_OF_A_BOX_WITH_HEIGHT:
+        numbers = [*numbers[:2], *numbers[3:5]]
+    if len(numbers) != 4:  # noqa: PLR2004 # as the message says
+        raise RequestError("write four numbers: west, south, east, north", field=field)
+    return [_clamp_degrees(each, most) for each, most in zip(numbers, (180, 90, 180, 90), strict=True)]
 
 
 def _values_of_list(values: object) -> list[object]:
@@ -423,6 +447,11 @@ def finite(value: object) -> float | None:
 def _clamp_degrees(degrees: float, most: float) -> float:
     limit = math.copysign(most, degrees)
     return limit if abs(degrees) > most and abs(degrees - limit) <= _NOISE_DEGREES else degrees
+
+
+def _within_poles(latitude: float) -> float:
+    limit = math.copysign(90, latitude)
+    return limit if 0 <= abs(latitude) - 90 <= _MOST_BEYOND_A_POLE else latitude
 
 
 def _number(value: object, field: str) -> float:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from pixel_gather.core.area import (
     Box,
+    box_of_item,
     check_box,
     finite,
     shape_error,
@@ -216,7 +217,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 def _parse_box(item: Mapping[str, Any], name: str) -> Box:
     given, geometry = item.get("bbox"), item.get("geometry")
     if isinstance(given, list | tuple):
-        box = check_box(tuple(given), field=f"{name}: bbox")
+        box = box_of_item(given, field=f"{name}: bbox")
         is_wide = box[2] - box[0] > 180  # noqa: PLR2004 # half a turn
         return _with_pole(box, geometry, name) if is_wide and not _is_box(geometry, box) else box
     if not isinstance(geometry, Mapping):

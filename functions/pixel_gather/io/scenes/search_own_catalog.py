@@ -17,7 +17,7 @@ import numpy as np
 import obstore
 from msgspec import Struct
 
-from pixel_gather.core.area import check_box, unwrap_box, unwrapped_shape
+from pixel_gather.core.area import box_of_item, unwrap_box, unwrapped_shape
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
@@ -184,7 +184,7 @@ class Catalog:
 
         geometry = item.get("geometry")
         if geometry is None:
-            footprint = box(*unwrap_box(check_box(item["bbox"], field="bbox")))
+            footprint = box(*unwrap_box(box_of_item(item["bbox"], field="bbox")))
         else:
             footprint = unwrapped_shape(shape(geometry))
         n_positions = shapely.count_coordinates(footprint)
