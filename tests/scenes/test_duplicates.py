@@ -164,7 +164,10 @@ def test_scenes_without_platform_and_acquisition_are_no_duplicates() -> None:
     assert names(*variables, *tiles) == ["t2m", "u10", "v10", "a", "b"]
 
 
-@pytest.mark.parametrize("name", ["s5p__product_type", "sar__product_type", "forecast__horizon"])
+@pytest.mark.parametrize(
+    "name",
+    ["s5p__product_type", "sar__product_type", "s2__product_type", "processing__level", "forecast__horizon"],
+)
 def test_other_products_of_one_moment_are_other_scenes(name: str) -> None:
     """A platform may measure several things at once."""
     x: dict[str, Any] = {name: "x"}

@@ -13,7 +13,9 @@ _ACQUISITIONS: Final = ("s2:datatake_id", "landsat:scene_id")
 _KINDS: Final = (
     "product:type",
     "sar:product_type",
+    "s2:product_type",
     "s5p:product_type",
+    "processing:level",
     "forecast:reference_datetime",
     "forecast:horizon",
 )
