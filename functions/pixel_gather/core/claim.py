@@ -17,8 +17,8 @@ from pixel_gather.core.stores import CubeStore, FoundCube
 _PLANNED_ANEW: Final = (
     "the cube was removed and has been planned anew since: submit its request again instead of redriving"
 )
-_CHANGE_NOTHING: Final = (
-    *("limits", "index", "failed_rows", "sources.sign"),
+CHANGE_NOTHING: Final = (
+    *("limits", "index", "failed_rows", "sources.sign", "sources.stac.most", "sources.catalog.most"),
     *("output.name", "output.append_to", "output.report"),
 )
 """Fields that are not in the digest of a request."""
@@ -87,7 +87,7 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str,
     return {
         name: f"{name}: {_show(theirs, name)} there, {_show(ours, name)} here"
         for name in {**theirs, **ours}
-        if theirs.get(name) != ours.get(name) and not name.startswith(_CHANGE_NOTHING)
+        if theirs.get(name) != ours.get(name) and not name.startswith(CHANGE_NOTHING)
     }
 
 

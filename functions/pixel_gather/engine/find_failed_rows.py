@@ -49,7 +49,7 @@ PASSING: Final = frozenset(
 """What may be otherwise at the next try. A file that is outside the window, unlike the cube or unsupported
 will be so again."""
 
-_CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask", "values")
+CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask", "values")
 """Fields of a request that say which pixels of its sources are wanted."""
 
 _S3: Final = "s3://"
@@ -69,7 +69,7 @@ def digest_again(digest: str, version: int) -> str:
 def chooses_same_pixels(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two requests, as JSON values, want the same pixels of a source."""
     one, other = ({"values": "raw", **each} for each in (one, other))  # appends alone store the default
-    return all(one.get(name) == other.get(name) for name in _CHOOSE_PIXELS)
+    return all(one.get(name) == other.get(name) for name in CHOOSE_PIXELS)
 
 
 @dataclass(kw_only=True)

@@ -303,8 +303,9 @@ class GatherRequest(RequestPart):
     def digest(self) -> str:
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
-        Limits, the header index, who signs, the cube's name and the report are left out: they do not change
-        the cube's content. Fields that were added later are left out at their defaults.
+        Limits, also that of a search, the header index, who signs, the cube's name and the report are left
+        out: they do not change the cube's content. Fields that were added later are left out at their
+        defaults.
         """
         made_of = self.without_key().model_dump(
             mode="json",
@@ -312,7 +313,7 @@ class GatherRequest(RequestPart):
                 "limits": True,
                 "index": True,
                 "failed_rows": True,
-                "sources": {"sign"},
+                "sources": {"sign": True, "stac": {"most"}, "catalog": {"most"}},
                 "output": {"name", "append_to", "report"},
             },
         )
