@@ -7,6 +7,7 @@ import pytest
 
 from pixel_gather.core.claim import CHANGE_NOTHING
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.naming import execution_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.engine.find_failed_rows import CHOOSE_PIXELS
 from support.identities import Change, check_identity, leaf_fields
@@ -249,6 +250,17 @@ def test_a_refusal_names_no_field_that_is_left_out_of_the_digest() -> None:
     left_out = {name for name, (decides, *_) in _CHANGES.items() if not decides}
 
     assert {name for name in _CHANGES if name.startswith(CHANGE_NOTHING)} == left_out
+
+
+def test_the_name_of_an_execution_also_has_the_name_of_the_cube_and_what_is_tried_again() -> None:
+    """A second append at the same day that tries other rows again is no repetition of the first."""
+    beside = {"output.name", "output.append_to", "failed_rows"}
+    changes = {
+        name: Change(decides or name in beside, _asked(one), _asked(other))
+        for name, (decides, one, other) in _CHANGES.items()
+    }
+
+    check_identity(execution_name, changes, fields=_CHANGES)
 
 
 def test_every_field_that_chooses_pixels_is_compared_before_a_row_is_tried_again() -> None:

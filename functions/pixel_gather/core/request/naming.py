@@ -29,7 +29,8 @@ def execution_name(request: GatherRequest, *, day: str = "") -> str:
     name, digest = request.output.name, request.digest()
     if request.output.append_to is not None:
         name = request.cube_name
-        digest = hashlib.sha256(f"append-{digest}-{day}".encode()).hexdigest()[: len(digest)]
+        of_append = f"append-{digest}-{request.failed_rows}-{day}"
+        digest = hashlib.sha256(of_append.encode()).hexdigest()[: len(digest)]
     if name is None:
         return digest
     if "." in name:
