@@ -17,8 +17,8 @@ class Change(NamedTuple):
     """The same with another value of this field alone."""
 
 
-def check_identity[T](
-    identity: Callable[[T], object], changes: Mapping[str, Change], *, fields: Iterable[str]
+def check_identity(
+    identity: Callable[[Any], object], changes: Mapping[str, Change], *, fields: Iterable[str]
 ) -> None:
     """Check that an identity differs for another value of each field that decides the result, and only then.
 

@@ -4,12 +4,12 @@ Everything is held in arrays: a feature takes 8 bytes for each of x, y, time and
 and its corners are in a file.
 """
 
-import io
-from collections.abc import Buffer, Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import xxhash
 from msgspec import Struct
@@ -19,26 +19,13 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.tables.shapes import Shapes
 
 if TYPE_CHECKING:
-    from arro3.core import Table
+    from arro3.core import ChunkedArray, Table
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 LONLAT: Final = "EPSG:4326"
 NO_TIME: Final = np.iinfo(np.int64).min
-
-
-class _Hashed(io.BytesIO):
-    """A file that keeps only the digest of what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.digest = xxhash.xxh3_64()
-
-    def write(self, content: Buffer, /) -> int:
-        """Add the content to the digest."""
-        self.digest.update(content)
-        return len(memoryview(content).cast("B"))
 
 
 class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -79,26 +66,32 @@ class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @cached_property
     def digest(self) -> str:
         """16 hexadecimal digits that differ for other ids, coordinates or times."""
-        found = xxhash.xxh3_64(self.crs.encode())
-        for each in (self.xs, self.ys, self.times_us):
-            found.update(b"-" if each is None else np.ascontiguousarray(each).tobytes())
         texts = self.ids.dtype == object
-        found.update("\n".join(self.ids.tolist()).encode() if texts else self.ids.tobytes())
+        kinds = (self.crs, len(self), texts, self.times_us is None, self.geometries is None)
+        found = xxhash.xxh3_64(repr(kinds).encode())  # from here on it is clear where each part ends
+        for each in (self.xs, self.ys, self.times_us):
+            if each is not None:
+                found.update(np.ascontiguousarray(each).tobytes())
+        found.update(msgspec.json.encode(self.ids.tolist()) if texts else self.ids.tobytes())
         if self.geometries is not None:
+            found.update(self.geometries.sizes.tobytes())
             for part in self.geometries.blocks():
                 for wkb in self.geometries.wkb(part):
-                    found.update(wkb or b"-")
+                    found.update(wkb or b"")
         return found.hexdigest()
 
     @property
     def columns_digest(self) -> str:
-        """Digest of the features' own columns, as 16 hexadecimal digits."""
-        found = _Hashed()
-        if self.columns is not None:
-            from arro3.io import write_ipc_stream  # noqa: PLC0415 # only where there are columns
+        """16 hexadecimal digits that differ for other names or values of the features' own columns.
 
-            write_ipc_stream(self.columns, found, compression=None)
-        return found.digest.hexdigest()
+        Equal values have equal digests, however Arrow holds them.
+        """
+        names = [] if self.columns is None else self.columns.column_names
+        found = xxhash.xxh3_64(repr((len(self), names)).encode())
+        for column in () if self.columns is None else self.columns.columns:
+            for part in _column_parts(column):
+                found.update(part)
+        return found.hexdigest()
 
     def in_order(self) -> "Features":
         """Return the features in the order of their ids; equal ids keep their order."""
@@ -155,6 +148,23 @@ class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         found = np.zeros((0, 4)) if self.geometries is None else self.geometries.bounds
         found = found[~np.isnan(found[:, 0])]
         return found if len(found) else np.stack([self.xs, self.ys] * 2, axis=1)[~self.is_empty]
+
+
+def _column_parts(column: "ChunkedArray") -> Iterator[bytes]:
+    """Yield the values of a column as bytes. Where batches begin and end makes no difference."""
+    from arro3.core import DataType  # noqa: PLC0415 # only where there are columns
+
+    is_whole = DataType.is_signed_integer(column.type)
+    if (is_whole or DataType.is_float64(column.type)) and not column.null_count:
+        dtype = np.dtype("<i8" if is_whole else "<f8")
+        yield dtype.str.encode()
+        for chunk in column.chunks:
+            yield np.asarray(chunk.to_numpy()).astype(dtype, copy=False).tobytes()
+        return
+    for chunk in column.chunks:
+        # Python has no times after the year 9999, and no nanoseconds.
+        values = chunk.cast(DataType.string()) if DataType.is_temporal(column.type) else chunk
+        yield f"{values.to_pylist()!r}"[1:-1].encode() + b", "
 
 
 def checked_ids(values: Callable[[], Iterable[object]], n: int) -> np.ndarray[Any, Any]:
