@@ -39,6 +39,24 @@ def test_statistic_counts_a_value_of_weight_two_twice() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("share_above:1234567", "share_above:1234568"),
+        ("share_above:0.1234567", "share_above:0.1234568"),
+        ("share_above:1e-7", "share_above:2e-7"),
+        ("p99.99991", "p99.99992"),
+        ("p29", "p29.000001"),
+    ],
+)
+def test_statistic_is_written_with_all_its_digits(one: str, other: str) -> None:
+    """Whoever parses it again gets the same. Rankings keep their values by it."""
+    parsed = [Statistic.parse(each) for each in (one, other)]
+
+    assert [Statistic.parse(each.text) for each in parsed] == parsed
+    assert parsed[0].text != parsed[1].text
+
+
+@pytest.mark.parametrize(
     "text", ["", "sum", "p101", "p", "share_above", "share_above:x", "share_above:1e999"]
 )
 def test_statistic_refuses_other_words(text: str) -> None:

@@ -1,6 +1,7 @@
 """Identities: digests and names by which two requests, lists or files count as the same."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import replace
 from typing import Annotated, Any, Literal, NamedTuple, TypeAliasType, get_args, get_origin
 
 from pydantic import BaseModel
@@ -15,6 +16,16 @@ class Change(NamedTuple):
 
     other: Any
     """The same with another value of this field alone."""
+
+
+def another(one: Any, **other: Any) -> Change:
+    """Return the change of a struct that makes another result."""
+    return Change(decides=True, one=one, other=replace(one, **other))
+
+
+def alike(one: Any, **other: Any) -> Change:
+    """Return the change of a struct that makes the same result."""
+    return Change(decides=False, one=one, other=replace(one, **other))
 
 
 def check_identity(

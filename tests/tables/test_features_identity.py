@@ -1,7 +1,9 @@
 """When features count as the same: their digest, and that of their own columns."""
 
+from collections.abc import Callable
 from copy import replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from pixel_gather.tables.features import Features
 from pixel_gather.tables.shapes import Shapes
-from support.identities import Change, check_identity
+from support.identities import alike, another, check_identity
 
 
 def _crops(*names: str) -> Table:
@@ -32,31 +34,37 @@ _POINTS = Features(
 )
 
 
-def _changes(**decides: bool) -> dict[str, Change]:
-    others: dict[str, Any] = {
-        "ids": np.array([1, 3]),
-        "xs": np.array([0.0, 1.5]),
-        "ys": np.array([0.0, 1.5]),
-        "crs": "EPSG:3035",
-        "geometries": Shapes.of_array(np.array([shapely.box(0, 0, 1, 2), None])),
-        "times_us": np.array([5, 7]),
-        "columns": _crops("rye", "peas"),
-        # What is wrong with a feature follows from its shape, and what is said of it changes no value.
-        "problems": np.array([0, 1], np.uint8),
-        "notes": ("another",),
-    }
-    return {
-        name: Change(decides.get(name, False), _POINTS, replace(_POINTS, **{name: other}))
-        for name, other in others.items()
-    }
+_OTHERS: dict[str, Any] = {
+    "ids": np.array([1, 3]),
+    "xs": np.array([0.0, 1.5]),
+    "ys": np.array([0.0, 1.5]),
+    "crs": "EPSG:3035",
+    "geometries": Shapes.of_array(np.array([shapely.box(0, 0, 1, 2), None])),
+    "times_us": np.array([5, 7]),
+    "columns": _crops("rye", "peas"),
+    # What is wrong with a feature follows from its shape, and what is said of it changes no value.
+    "problems": np.array([0, 1], np.uint8),
+    "notes": ("another",),
+}
 
 
-def test_features_are_the_same_by_all_that_decides_a_value() -> None:
+@pytest.mark.parametrize(
+    ("identity", "decide"),
+    [
+        (attrgetter("digest"), ("ids", "xs", "ys", "crs", "geometries", "times_us")),
+        (attrgetter("columns_digest"), ("columns",)),
+    ],
+)
+def test_features_are_the_same_by_all_that_decides_a_value(
+    identity: Callable[[Features], str], decide: tuple[str, ...]
+) -> None:
     """Their own columns are beside the values. They have a digest of their own."""
-    decide = dict.fromkeys(("ids", "xs", "ys", "crs", "geometries", "times_us"), True)
+    changes = {
+        name: (another if name in decide else alike)(_POINTS, **{name: other})
+        for name, other in _OTHERS.items()
+    }
 
-    check_identity(lambda it: it.digest, _changes(**decide), fields=Features.__struct_fields__)
-    check_identity(lambda it: it.columns_digest, _changes(columns=True), fields=Features.__struct_fields__)
+    check_identity(identity, changes, fields=Features.__struct_fields__)
 
 
 _TWO_IDS = st.lists(st.text('a\n",[]', max_size=4), min_size=2, max_size=2)

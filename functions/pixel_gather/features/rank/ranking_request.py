@@ -214,12 +214,11 @@ class RankingRequest(Struct, frozen=True, kw_only=True):
         area = None if self.area is None else [self.area.box, self.area.geometry and self.area.geometry.wkt]
         mask = None if self.mask is None else [self.mask.drop, self.mask.bits]
         made_of = [
-            2,
-            self.by,
-            self.expression and self.expression.text,
+            3,
+            self.by if self.expression is None else self.expression.text,
             area,
             mask,
-            self.statistic.text,
+            [self.statistic.kind, self.statistic.at],
             self.raw,
         ]
         return hashlib.sha256(json.dumps(made_of, default=str).encode()).hexdigest()[:32]

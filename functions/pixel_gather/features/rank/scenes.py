@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from pixel_gather.core.model.scaling import SCALING_COLUMNS
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.features.rank.ranking_request import RankingRequest
@@ -59,7 +60,7 @@ def list_scenes(table: SourceTable, request: RankingRequest) -> list[RankScene]:
 
 
 def _claims(source: Source) -> str:
-    """Return the scale and offset that the list gives a source."""
-    names = ("scale", "offset", "scale_claimed", "offset_claimed", "nodata_claimed")
-    given = [f"{name}={source.columns[name]}" for name in names if source.columns.get(name) is not None]
+    """Return the scale, offset and nodata that the list gives a source."""
+    there = ((name, source.columns.get(name)) for name in SCALING_COLUMNS)
+    given = [f"{name}={value}" for name, value in there if value is not None]
     return f"?{'&'.join(given)}" if given else ""

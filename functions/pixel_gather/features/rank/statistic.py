@@ -54,7 +54,9 @@ class Statistic(Struct, frozen=True):
         """The statistic as `parse` takes it."""
         if self.kind == "mean":
             return "mean"
-        return f"share_above:{self.at:g}" if self.kind == "share" else f"p{100 * self.at:g}"
+        if self.kind == "share":
+            return f"share_above:{np.format_float_positional(self.at, trim='-')}"
+        return f"p{100 * self.at:.15g}"  # without the error of the product
 
     def of(self, values: Values, weights: Values | None = None) -> float:
         """Return the statistic; NaN of no values.
