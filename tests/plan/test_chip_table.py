@@ -12,6 +12,7 @@ from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
 from pixel_gather.core.plan.choose_layout import chip_layout
 from support.fakes import CODING, UTM, FakeImage, FakeReader, table_of
+from support.identities import alike, another, check_identity
 from support.plans import planned
 
 SIZES = {"itemsize": 2, "n_measurements": 1, "max_task_nbytes": 1 << 30}
@@ -75,26 +76,34 @@ def test_a_column_of_chips_is_as_the_one_or_the_other_table_needs(name: str) -> 
         assert axes[0].grown_by(axes[1]).columns == (special,)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"ids": ["c0", "d"]},
-        {"xs": np.array([0.0, 1.5])},
-        {"ys": np.array([0.0, 1.5])},
-        {"crs": "EPSG:32632"},
-        {"size": (4, 8)},
-        {"columns": {"label": ["l0", "other"]}},
-    ],
-)
-def test_the_digest_differs_for_other_chips(changes: dict[str, object]) -> None:
-    """Whatever of them differs."""
-    list_ = table_of("a")
+def test_chips_are_the_same_by_all_that_decides_the_cube() -> None:
+    """Degrees follow from the places, and whether ids were given is no matter where they are equal."""
+    given, label = chips(2), ListColumn(name="label", dtype="string", varies_in_row=False)
+    changes = {
+        "ids": another(given, ids=["c0", "d"]),
+        "xs": another(given, xs=np.array([0.0, 1.5])),
+        "ys": another(given, ys=np.array([0.0, 1.5])),
+        "crs": another(given, crs="EPSG:32632"),
+        "lons": alike(given, lons=np.array([0.0, 1.5])),
+        "lats": alike(given, lats=np.array([0.0, 1.5])),
+        "size": another(given, size=(4, 8)),
+        "kinds": another(given, kinds=(replace(label, name="kind"),)),
+        "columns": another(given, columns={"label": ["l0", "other"]}),
+        "notes": alike(given, notes=("another",)),
+        "is_numbered": alike(given, is_numbered=True),
+    }
 
-    assert (
-        ChipTable(table=list_, chips=chips(2)).digest
-        != ChipTable(table=list_, chips=chips(2, **changes)).digest
+    check_identity(
+        lambda it: ChipTable(table=table_of("a"), chips=it).digest, changes, fields=Chips.__struct_fields__
     )
-    assert ChipTable(table=list_, chips=chips(2)).digest == ChipTable(table=list_, chips=chips(2)).digest
+
+
+def test_the_digest_of_chips_tells_where_a_column_ends() -> None:
+    """Before, the ids 1 and 2 with labels 34 and 5 were those of the ids 1 and 23 with labels 4 and 5."""
+    one = chips(2, ids=[1, 2], columns={"label": [34, 5]})
+
+    assert one.digest != chips(2, ids=[1, 23], columns={"label": [4, 5]}).digest
+    assert one.digest == chips(2, ids=(1, 2), columns={"label": (34, 5)}).digest
 
 
 def test_order_of_places_keeps_quarters_together() -> None:

@@ -71,7 +71,7 @@ class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         for each in (self.xs, self.ys):
             found.update(np.ascontiguousarray(each).tobytes())
         for values in (self.ids, *self.columns.values()):
-            found.update("\n".join(map(repr, values)).encode())
+            found.update(repr(list(values)).encode())  # brackets tell where a column ends
         return found.hexdigest()
 
     def __getitem__(self, index: int) -> Chip:
