@@ -21,6 +21,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn, Source
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.io.lists.source_list import SourceList
 from pixel_gather.io.lists.source_table import SqliteSourceTable
+from support.identities import another, check_identity
 
 type Scalar = str | int | float | bool | None
 
@@ -382,6 +383,30 @@ def test_digest_changes_with_any_line_and_not_with_harmless_order() -> None:
 
     assert digest(numbered(*given)[::-1]) == same
     assert len({same, *others}) == 1 + len(others)
+
+
+def test_lists_are_the_same_by_all_fields_of_their_sources() -> None:
+    """Each of them becomes part of the cube. Whoever adds one has to say whether it does."""
+    first = Source(href="s3://b/0", band="B4", scene="s", time_us=1, columns={"a": 1})
+
+    def digest(source: Source) -> str:
+        with table_of([source, Source(href="s3://b/1", band="B4", scene="z", time_us=9)]) as table:
+            return table.digest
+
+    changes = {
+        "href": another(first, href="s3://b/2"),
+        "band": another(first, band="B5"),
+        "scene": another(first, scene="t"),
+        "time_us": another(first, time_us=2),
+        "columns": another(first, columns={"a": 2}),
+    }
+    check_identity(digest, changes, fields=Source.__struct_fields__)
+
+
+def test_digest_of_a_plain_list_never_changes() -> None:
+    """By it, unfinished cubes are resumed, complete ones are found, and tables keep their names."""
+    with table_of([Source(href="s3://b/a", time_us=1, columns={"a": 1})]) as table:
+        assert table.digest[:16] == "9a1ae0c92ddfe167"
 
 
 def test_table_removes_its_file() -> None:
