@@ -40,6 +40,7 @@ _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
 that reads the list ends before the caller is answered."""
 
+_UNREAD_FOR_S: Final = 3600
 _LONGEST_CAUSE: Final = 2000
 """Longest cause of a refusal, in characters."""
 
@@ -113,6 +114,14 @@ async def open_table(
 
     with await asyncio.to_thread(load) as table:
         yield table
+
+
+def unread_list() -> str:
+    """Return what stands for the digest of a list that takes too long to read. It changes each hour.
+
+    So a request that is repeated is one job. Later it is another one, as the list may have changed.
+    """
+    return f"not read in hour {time.time() // _UNREAD_FOR_S:.0f}"
 
 
 @asynccontextmanager

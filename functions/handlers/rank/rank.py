@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from handlers.api.answer_size import MOST_ANSWER_NBYTES, answer_nbytes
 from handlers.api.resolver import Resolver, handler_of, read_body
-from handlers.deployment.admit_request import open_table
+from handlers.deployment.admit_request import open_table, unread_list
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.rank.open_ranker import open_ranker_with_kept
@@ -75,7 +75,7 @@ class RankService(Struct, frozen=True):
             answer = await self._at_once(asked, left_s, scenes, is_async=is_async)
         except (_LargerError, TimeoutError):
             salt = secrets.token_hex(_SALT_NBYTES) if asked.checks_kept else ""
-            return ranking_name(given, scenes.digest, salt=salt)
+            return ranking_name(given, scenes.digest or unread_list(), salt=salt)
         return answer
 
     async def _at_once(

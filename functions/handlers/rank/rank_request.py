@@ -57,7 +57,7 @@ async def noted_request(files: ControlStore, settings: Settings) -> AdmittedRank
 def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") -> str:
     """Return the name of a ranking: equal for the same request of the same list.
 
-    A list that could not be read in time has an empty digest. A salt makes a name of its own.
+    A list that could not be read in time has `unread_list` as its digest. A salt makes a name of its own.
     """
     content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)
     return f"ranking-{hashlib.sha256(content.encode(errors='surrogatepass')).hexdigest()[:_DIGEST_LETTERS]}"

@@ -6,7 +6,6 @@ The other routes list, describe, stop, limit and redrive tables, large rankings 
 import asyncio
 import hashlib
 import json
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from copy import replace
 from functools import cache
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from handlers.api.problems import TooSlowError
 from handlers.api.resolver import Resolver, handler_of, limit_workers, list_page, read_body
+from handlers.deployment.admit_request import unread_list
 from handlers.deployment.settings import Settings
 from handlers.deployment.stores import Deployment
 from handlers.tables.at_once import LargerError, drill_at_once, series_at_once
@@ -36,8 +36,6 @@ _TO_NAME_S: Final = 5.0
 """For the list of files that take too long to read at once."""
 
 _DIGEST_LETTERS: Final = 32
-_APPENDED_AGAIN_S: Final = 3600
-"""If a list takes too long to read, the name of its append changes only once in so many seconds."""
 
 
 class NamedTable(Struct, frozen=True):
@@ -61,7 +59,7 @@ class TableService(Struct, frozen=True):
     async def name(self, given: Any, *, left_s: float) -> NamedTable:
         """Return a table with its name, which is equal for the same request of the same list and features.
 
-        If they take too long to read, the name is only the request's.
+        If they take too long to read, the name is that of the request in this hour.
 
         Raises:
             RequestError: The request is wrong.
@@ -77,11 +75,9 @@ class TableService(Struct, frozen=True):
                 job = None if committed is None else committed.result.get("job")
                 return NamedTable(opened.name, again=committed is None, job=job)
         except TimeoutError:
-            digest = hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
-            name = f"{asked.kind.about['kind']}-{digest[:_DIGEST_LETTERS]}"
-            if asked.append_to is not None:  # its list may have grown since it was appended
-                name += f"-{time.time() // _APPENDED_AGAIN_S:.0f}"
-            return NamedTable(name, again=False)
+            content = json.dumps([given, unread_list()], sort_keys=True)
+            digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_LETTERS]
+            return NamedTable(f"{asked.kind.about['kind']}-{digest}", again=False)
         except SourceError as error:
             raise RequestError(str(error), field="sources") from error
 
