@@ -599,6 +599,26 @@ def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
         join(cubes[:3], to=tmp_path / "copy.zarr", mode="copy")
 
 
+def test_a_copy_goes_on_only_with_the_same_members_and_grid(
+    cubes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a copy for any grid went on with one that has x and y, and left these in it."""
+    copy = tmp_path / "copy.zarr"
+
+    async def stopped(*_given: object, **_more: object) -> None:
+        raise StoreError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copied_cube, "_copy_shards", stopped)
+        with pytest.raises(StoreError, match="stopped"):
+            join(cubes[:2], to=copy, mode="copy")
+    for members, any_grid in ((cubes[:2], True), (cubes[1::-1], False), (cubes[:3], False)):
+        with pytest.raises(ArrayExistsError, match="a cube is there: choose another place"):
+            join(members, to=copy, mode="copy", any_grid=any_grid)
+
+    assert join(cubes[:2], to=copy, mode="copy").n_rows == sum(ROWS[:2])
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"zarr_format": 3, "node_type": "array"}', "[" * 200_000])
 def test_a_copy_replaces_nothing_else(cubes: list[Path], tmp_path: Path, content: str) -> None:
     """Whatever a program has written there, damaged or not."""

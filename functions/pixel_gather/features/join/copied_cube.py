@@ -68,7 +68,7 @@ async def copy_cubes(
     _check_bucket(href, members)
     with errors_of_store(f"{place} could not be written"):
         store = open_place(href, reader.settings)
-        gather = _record(members)
+        gather = _record(members, any_grid=any_grid)
         root = _root(members, gather, is_complete=False, any_grid=any_grid)
         await _claim(store, root, place)
         receipts = await reader.receipts(members)
@@ -114,9 +114,9 @@ def _check_bucket(href: str, members: Sequence[Member]) -> None:
         )
 
 
-def _record(members: Sequence[Member]) -> dict[str, Any]:
+def _record(members: Sequence[Member], *, any_grid: bool) -> dict[str, Any]:
     """Return the copy's own record, where a gather's cube has that of the gather."""
-    told = "".join(f"{each.place}\n{each.version}\n" for each in members)
+    told = json.dumps([any_grid, [[each.place, each.version] for each in members]])
     return {
         "version": __version__,
         "digest": xxhash.xxh3_128_hexdigest(told.encode()),
