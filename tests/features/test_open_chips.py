@@ -22,11 +22,13 @@ import pytest
 from pixel_gather import ChipDataset, open_chips
 from pixel_gather.core.errors import MissingExtraError, RequestError, StoreError
 from pixel_gather.core.results.receipt import Receipt
+from pixel_gather.features.chips.chip_batches import ChipBatches
 from pixel_gather.features.chips.epoch_order import order_of_epoch
 from pixel_gather.features.chips.split_places import places_apart, share_out
 from pixel_gather.io.cube import chip_pixels
 from support.command_line import run
 from support.dependency_groups import module_of_group
+from support.identities import alike, another, check_identity
 from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
 
@@ -261,6 +263,49 @@ def test_a_state_of_other_chips_is_refused(place: Path) -> None:
             chips.where(label=(label + 1) % 3).batches().load_state_dict(state)
     with pytest.raises(RequestError, match="state: it has x, not epoch"):
         chips.batches().load_state_dict({"x": 1})
+
+
+def test_a_state_is_of_all_that_decides_the_order_of_chips() -> None:
+    """Other shards have another order: before, a state of the same chips gathered anew was taken.
+
+    The batches themselves may have another size, or other bands.
+    """
+
+    def opened(*ids: str, shard_chips: int = 4) -> Any:
+        return SimpleNamespace(columns={"chip": np.array(ids, object)}, shard_chips=shard_chips)
+
+    def place_in_loop(batches: ChipBatches) -> dict[str, Any]:
+        """Leave out where the loop is, which is what a state is for."""
+        state = batches.state_dict()
+        return {name: state[name] for name in state.keys() - {"epoch", "position"}}
+
+    batches = ChipBatches(
+        opened=opened("a", "b"),
+        numbers=np.array([0, 1]),
+        measurements=("red",),
+        batch=1,
+        seed=1,
+        workers=1,
+        window_shards=4,
+        drop_last=False,
+    )
+    changes = {
+        "opened": another(batches, opened=opened("a", "b", shard_chips=2)),
+        "numbers": another(batches, numbers=np.array([0])),
+        "measurements": alike(batches, measurements=("nir",)),
+        "batch": alike(batches, batch=2),
+        "seed": another(batches, seed=2),
+        "workers": alike(batches, workers=2),
+        "window_shards": another(batches, window_shards=2),
+        "drop_last": alike(batches, drop_last=True),
+        "room": alike(batches, room=np.zeros),
+        "epoch": alike(batches, epoch=1),
+        "position": alike(batches, position=1),
+    }
+
+    check_identity(place_in_loop, changes, fields=ChipBatches.__dataclass_fields__)
+    texts = [another(batches, opened=opened(*ids)).other for ids in (("a\nb", "c"), ("a", "b\nc"))]
+    assert place_in_loop(texts[0]) != place_in_loop(texts[1]) != place_in_loop(batches)
 
 
 def test_drop_last_leaves_out_a_batch_that_is_not_full(place: Path) -> None:

@@ -54,9 +54,10 @@ class ChipBatches:
 
     @cached_property
     def _digest(self) -> str:
-        """Tells these chips from others."""
-        found = xxhash.xxh3_64(self.numbers.tobytes())
-        found.update("\n".join(map(str, self.opened.columns["chip"].tolist())).encode())
+        """Tells these chips, and the shards that they are read from, from others."""
+        ids = self.opened.columns["chip"].tolist()
+        found = xxhash.xxh3_64(repr((self.opened.shard_chips, len(self.numbers), ids)).encode())
+        found.update(self.numbers.tobytes())
         return found.hexdigest()
 
     def __len__(self) -> int:
