@@ -486,7 +486,28 @@ def test_requests_choose_the_same_pixels_if_nothing_of_them_differs(name: str) -
     one: dict[str, Any] = {"window": 1, "output": 1}
 
     assert chooses_same_pixels(one, dict(one)) is True
-    assert chooses_same_pixels(one, one | {name: 2}) is (name == "output")
+    assert chooses_same_pixels(one | {name: 1}, one | {name: 2}) is (name == "output")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_inherited"),
+    [
+        ({"nodata": 0}, True),
+        ({"mask": {"band": "scl", "drop": [3]}}, True),
+        ({"values": "scaled"}, True),
+        ({"grid": {"resolution": 20.0}}, True),
+        ({"grid": "same"}, False),
+        ({"masked": True}, False),
+        ({"overview": 1}, False),
+    ],
+    ids=str,
+)
+def test_a_field_that_an_append_leaves_out_is_that_of_the_cube(
+    given: dict[str, Any], *, is_inherited: bool
+) -> None:
+    """So it reads failed rows of the request that named the field. Others have a default of their own."""
+    assert chooses_same_pixels({"window": 1}, {"window": 1} | given) is is_inherited
+    assert chooses_same_pixels({"window": 1} | given, {"window": 1}) is is_inherited
 
 
 def test_rows_are_left_to_the_request_that_has_added_them() -> None:

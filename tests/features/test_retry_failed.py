@@ -64,6 +64,32 @@ def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path], more:
     assert verify(cube).is_same
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"nodata": -999},
+        {"values": "scaled"},
+        {"grid": {"resolution": 2.0, "resampling": "nearest"}},
+        {"grid": {"crs": "EPSG:4326", "resolution": 2.0, "resampling": "bilinear"}},
+    ],
+    ids=str,
+)
+def test_an_append_that_leaves_out_what_the_cube_keeps_reads_what_has_come_back(
+    tmp_path: Path, files: list[Path], first: dict[str, object]
+) -> None:
+    """Its pixels are those of a cube that was gathered when all was there."""
+    box = {"window": {"bbox": [-170, -20, -150, 0]}}
+    gather(request(*files[:3], **first | box), to=tmp_path / "cube.zarr", settings=QUIET)
+    (tmp_path / "hidden").rename(files[1])
+
+    append = request(files[3], output={"append_to": tmp_path / "cube.zarr"}, **box)
+    gathered = gather(append, settings=QUIET)
+
+    assert (gathered.n_appended, gathered.n_retried, gathered.n_recovered) == (1, 1, 1)
+    whole = gather(request(*files, **first | box), to=tmp_path / "whole.zarr", settings=QUIET)
+    assert whole.report.digest == gathered.report.digest
+
+
 def test_a_plan_tells_what_is_tried_again(cube: Path, files: list[Path]) -> None:
     """Beside new sources, or alone."""
     listed = cube.with_name("list.txt")

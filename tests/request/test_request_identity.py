@@ -9,7 +9,7 @@ from pixel_gather.core.claim import CHANGE_NOTHING
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.naming import execution_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
-from pixel_gather.engine.find_failed_rows import CHOOSE_PIXELS
+from pixel_gather.engine.find_failed_rows import CHOOSE_PIXELS, INHERITED
 from support.identities import Change, check_identity, leaf_fields
 
 _API: Final = {"api": "https://a.org", "assets": ["red"]}
@@ -271,8 +271,8 @@ def test_every_field_that_chooses_pixels_is_compared_before_a_row_is_tried_again
     """
     others = {"sources", "windows", "reduce", "output", "limits", "duplicates", "failed_rows", "index"}
 
-    assert {*CHOOSE_PIXELS, *others} == set(GatherRequest.model_fields)
-    assert not others.intersection(CHOOSE_PIXELS)
+    assert {*CHOOSE_PIXELS, *INHERITED, *others} == set(GatherRequest.model_fields)
+    assert not others.intersection({*CHOOSE_PIXELS, *INHERITED})
 
 
 def test_a_field_that_others_replace_is_in_no_valid_request() -> None:

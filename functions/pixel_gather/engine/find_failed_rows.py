@@ -49,8 +49,11 @@ PASSING: Final = frozenset(
 """What may be otherwise at the next try. A file that is outside the window, unlike the cube or unsupported
 will be so again."""
 
-CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked", "nodata", "grid", "mask", "values")
+CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked")
 """Fields of a request that say which pixels of its sources are wanted."""
+
+INHERITED: Final = ("nodata", "grid", "mask", "values")
+"""Others. An append that leaves one out takes that of its cube, and is refused if it asks for another."""
 
 _S3: Final = "s3://"
 
@@ -67,9 +70,17 @@ def digest_again(digest: str, version: int) -> str:
 
 
 def chooses_same_pixels(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two requests, as JSON values, want the same pixels of a source."""
-    one, other = ({"values": "raw", **each} for each in (one, other))  # appends alone store the default
-    return all(one.get(name) == other.get(name) for name in CHOOSE_PIXELS)
+    """Return whether two requests that added rows to one cube, as JSON values, want the same pixels."""
+    return all(one.get(name) == other.get(name) for name in CHOOSE_PIXELS) and all(
+        _inherit_alike(name, one, other) for name in INHERITED
+    )
+
+
+def _inherit_alike(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a field is the same, or is left out by one of them, and so the cube's for both."""
+    ours, theirs = one.get(name), other.get(name)
+    takes_any_grid = name == "grid" and "same" in (ours, theirs)  # left out, sources on other grids are read
+    return ours == theirs or (None in (ours, theirs) and not takes_any_grid)
 
 
 @dataclass(kw_only=True)

@@ -181,7 +181,8 @@ async def _check_known_list(
     whole = reduced_table(request, whole, sources.projector)
     columns = columns_of_scenes(whole)
     check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=columns)
-    if chooses_same_pixels(request.to_json(), base.append.origin.get("request", {})):
+    asked, first = request.to_json(), base.append.origin.get("request", {})
+    if asked.get("grid") in (None, first.get("grid")) and chooses_same_pixels(asked, first):
         return
     no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes")) | {"transfer_usd": inf}
     await plan_cube(
