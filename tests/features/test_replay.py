@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable
-from copy import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,11 @@ from pixel_gather import (
     StoreError,
     StoreSettings,
     gather,
-    make_plan,
     replay,
 )
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.find_drift import Version, find_drift
 from pixel_gather.core.results.own_checksum import with_checksum
-from pixel_gather.features.replay.read_sources_again import as_stored
 from pixel_gather.features.replay.replay import _listed_request
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.stored_cube import StoredCube
@@ -221,8 +217,8 @@ def test_untouched_sources_make_a_cube_of_the_same_digest(cube: Path, tmp_path: 
     assert (new["digest"], new["pixels"], new["shards"]) == (old["digest"], old["pixels"], old["shards"])
 
 
-def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path, tmp_path: Path) -> None:
-    """Without any header there is no plan. The versions are looked up, and a remark says why."""
+def test_all_sources_are_told_gone_where_no_header_is_left(cube: Path, tmp_path: Path) -> None:
+    """The cube itself says how its sources are read."""
     shutil.copytree(cube, tmp_path / "cube.zarr")
     files = cube.parent / "files"
     files.rename(tmp_path / "elsewhere")
@@ -232,7 +228,7 @@ def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path, tm
         (tmp_path / "elsewhere").rename(files)
 
     assert found.counts == {Drift.GONE: N - 1, Drift.FAILED_NOW: 1}
-    assert found.remarks[0].startswith("no pixels were compared: sources: none of the")
+    assert found.remarks[1:] == []
 
 
 def scene(day: str, **hrefs: str | Path) -> dict[str, Any]:
@@ -476,48 +472,105 @@ def test_sources_are_signed_as_they_were(cube: Path, tmp_path: Path) -> None:
     sources = json.loads((copy / "receipt.json").read_text())["request"]["sources"]
     change_request(copy, sources=sources | {"sign": "earthdata"})
 
-    signs = [_listed_request(stored(each)).sources.sign for each in (copy, cube)]
+    requests = [_listed_request(each, each.receipt.request) for each in map(stored, (copy, cube))]
 
-    assert signs == ["earthdata", "none"]
-
-
-def planned_and_stored(folder: Path, values: str = "raw", **options: Any) -> tuple[CubePlan, StoredCube]:
-    """Return a plan of a file with two bands as it is now, and the cube of the file as it was."""
-    file, pixels = folder / "a.tif", np.arange(64, dtype="uint16").reshape(8, 8)
-    write_image(file, pixels, **options)
-    request = {"sources": [str(file)], "window": {"pixels": [0, 0, 8, 8]}, "values": values}
-    gather_undrawn(request, to=folder / "cube.zarr")
-    write_image(file, np.stack([pixels, pixels]), nodata=7)
-    return make_plan(request | {"bands": [1]}), stored(folder / "cube.zarr")
+    assert [each.sources.sign for each in requests] == ["earthdata", "none"]
 
 
-def test_a_plan_with_other_bands_than_the_cube_is_refused(tmp_path: Path) -> None:
-    """The message names both."""
-    plan, cube = planned_and_stored(tmp_path)
-    both = replace(plan, measurements=(*plan.measurements, replace(plan.measurements[0], name="band_2")))
+def test_hosts_are_asked_no_more_often_than_the_request_allows(cube: Path, tmp_path: Path) -> None:
+    """A host that refuses more requests would count as failing."""
+    copy, pace = Path(shutil.copytree(cube, tmp_path / "cube.zarr")), {"https://host.example.org": 5.0}
+    change_request(copy, limits={"requests_per_s": pace, "usd": 1})
 
-    said = r"^the files now have 2 bands to read \(band_1, band_2\), the cube has band_1$"
-    with pytest.raises(ValueError, match=said):
-        as_stored(both, cube)
+    limits = _listed_request(stored(copy), stored(copy).receipt.request).limits
+
+    assert (limits.requests_per_s, limits.usd) == (pace, None)
 
 
 @pytest.mark.parametrize("nodata", [5, None])
 def test_pixels_are_compared_by_the_nodata_of_the_cube(tmp_path: Path, nodata: int | None) -> None:
     """Also if the files have another one now, and if the cube has none, but a fill value."""
-    plan, cube = planned_and_stored(tmp_path, nodata=nodata)
+    file, pixels = tmp_path / "a.tif", np.arange(64, dtype="uint16").reshape(8, 8)
+    write_image(file, pixels, nodata=nodata)
+    gather_undrawn({"sources": [file], "window": {"pixels": [0, 0, 8, 8]}}, to=tmp_path / "cube.zarr")
+    write_image(file, pixels, nodata=7)
 
-    assert plan.measurements[0].nodata == 7
-    assert as_stored(plan, cube).measurements[0].nodata == nodata
+    assert replay(tmp_path / "cube.zarr").counts == {Drift.ETAG_CHANGED: 1}
 
 
 def test_harmonised_pixels_are_compared_by_the_scaling_of_the_cube(tmp_path: Path) -> None:
-    """Later rows may have had lower offsets, and the files may have others now. Others keep the plan's."""
-    plan, cube = planned_and_stored(tmp_path, "harmonised", scaling=(0.5, -3))
-    same = as_stored(plan, cube).measurements[0]
-    raw = as_stored(replace(plan, values="raw"), cube).measurements[0]
+    """The files of an append have a lower offset than those that the cube began with."""
+    pixels = np.arange(64, dtype="uint16").reshape(8, 8) + 100
+    for name, offset in (("a", -3.0), ("b", -13.0)):
+        write_image(tmp_path / f"{name}.tif", pixels, scaling=(1.0, offset))
+    request = {"window": {"pixels": [0, 0, 8, 8]}, "values": "harmonised"}
+    place = tmp_path / "cube.zarr"
+    gather_undrawn(request | {"sources": [tmp_path / "a.tif"]}, to=place)
+    gather_undrawn(request | {"sources": [tmp_path / "b.tif"], "output": {"append_to": place}})
 
-    assert (plan.measurements[0].scale, plan.measurements[0].offset) == (raw.scale, raw.offset) == (1, 0)
-    assert (same.scale, same.offset) == (0.5, -3)
+    assert replay(place).counts == {Drift.SAME: 2}
+
+
+@pytest.mark.parametrize("more", [{"masked": True}, {"window": {"pixels": [4, 9, 10, 10]}}], ids=str)
+def test_rows_are_read_as_the_requests_that_have_added_them(tmp_path: Path, more: dict[str, Any]) -> None:
+    """The rows of an append may have another window, or be without what the files' masks hide.
+
+    No single request makes a new cube of them.
+    """
+    mask, listed = np.full((48, 48), 255, "uint8"), []
+    mask[:12] = 0
+    for n in range(6):
+        pixels = np.arange(48 * 48, dtype="uint16").reshape(48, 48) + n
+        listed.append(write_image(tmp_path / f"{n}.tif", pixels, west=5.3 * n))
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(listed[n], "r+") as file:
+            file.write_mask(mask)
+    place = tmp_path / "cube.zarr"
+    request = {"window": {"pixels": [8, 8, 10, 10]}, "output": {"append_to": place}}
+    first = request | {"output": {"layout": {"chunk": [2, 10, 10], "shard_rows": 4}}}
+    gather_undrawn(first | {"sources": listed[:3]}, to=place)
+    gather_undrawn(request | {"sources": listed[3:4]} | more)
+    gather_undrawn(request | {"sources": listed[4:]})
+
+    assert replay(place).counts == {Drift.SAME: 6}
+    with pytest.raises(RequestError, match="requests for other pixels or other tokens"):
+        replay(place, tmp_path / "new.zarr")
+
+    with rasterio.open(listed[3], "r+") as file:
+        changed = file.read()
+        changed[:, 13:15, 8:10] += 1
+        file.write(changed)
+    assert [(each.row, each.drift) for each in replay(place).drifted] == [(3, Drift.PIXELS_DIFFER)]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"mask": {"band": "scl", "drop": [3]}},
+        {"values": "scaled"},
+        {"grid": {"resolution": 20.0, "resampling": "nearest"}},
+        {"output": {"codec": "zfp", "zfp_tolerance": 0.5}},
+    ],
+    ids=str,
+)
+def test_what_a_cube_has_of_its_archive_holds_for_its_replay(tmp_path: Path, first: dict[str, Any]) -> None:
+    """Its own request does not say it."""
+    listed, other = [], "float32" if "output" in first else "uint8"
+    for n in range(4):
+        for band, most, dtype in (("red", 9000, "float32"), ("scl", 12, other)):
+            pixels = np.random.default_rng(n).integers(1, most, (32, 32)).astype(dtype)
+            href = write_image(tmp_path / f"{n}-{band}.tif", pixels, nodata=0, scaling=(0.5, -1))
+            listed.append({"href": href, "band": band, "scene": str(n)})
+    request = {
+        "window": {"bbox": [300_040, 4_999_800, 300_200, 4_999_960], "crs": "source"},
+        "output": {"archive": "a"},
+    }
+    output = request["output"] | first.get("output", {})
+    gather_undrawn(request | {"sources": listed[:4]} | first | {"output": output}, to=tmp_path / "a.zarr")
+    gather_undrawn(request | {"sources": listed[4:]}, to=tmp_path / "b.zarr")
+
+    found = replay(tmp_path / "b.zarr")
+
+    assert (found.counts, found.remarks) == ({Drift.SAME: 4}, [])
 
 
 def test_a_new_cube_of_another_dtype_is_not_compared(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class FailedRows:
             receipt: The cube's. It says which rows were added by which request.
             settles: Keep them among the rows, without sources to read.
         """
-        for row in [row for row in self.rows if not _may_read(request, request_of_row(receipt, row))]:
+        for row in [row for row in self.rows if not may_read(request, request_of_row(receipt, row))]:
             if settles and self.template.reduce is not None:
                 raise AppendRunningError(
                     "an earlier append stopped while it tried failed rows again: run an append with the "
@@ -326,7 +326,8 @@ def request_of_row(receipt: "Receipt", row: int) -> Mapping[str, Any]:
     return next((each.request for each in receipt.appends if row in range(*each.rows)), receipt.request)
 
 
-def _may_read(request: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+def may_read(request: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Return whether a request reads rows as the one that added them: the same pixels, by equal tokens."""
     return chooses_same_pixels(request, own) and _sign_of(request) == _sign_of(own)
 
 

@@ -1,8 +1,7 @@
-"""Three ways to look at the sources of a cube again: by their pixels, by their versions, in a new cube."""
+"""Ways to look at the sources of a cube again: by their pixels, by their versions, in a new cube."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from copy import replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -11,10 +10,8 @@ from msgspec import Struct
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.outcome import Outcome
-from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.fill_rows import ShardFilling, scenes_of
@@ -45,6 +42,16 @@ class Seen(Struct, frozen=True, kw_only=True):
     """Whether the pixels of each source, or of the row that it is reduced to, are those of the cube. None if
     they were not read."""
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Seen]") -> "Seen":
+        """Return consecutive rows as one. Either the pixels of all of them were read, or of none."""
+        same = [each.are_same for each in parts]
+        return cls(
+            rows=[row for each in parts for row in each.rows],
+            versions=[of_row for each in parts for of_row in each.versions],
+            are_same=None if None in same else [of_row for each in same for of_row in each or ()],
+        )
+
 
 class SecondLook(Protocol):
     """Looks at rows of a cube again."""
@@ -69,14 +76,14 @@ def looked_at(cube: StoredCube, look: SecondLook) -> AsyncGenerator[tuple[int, S
 
 def tolerance_of(cube: StoredCube) -> float | None:
     """Return the largest error of the cube's pixels; None if they were stored without loss."""
-    return None if cube.receipt.is_lossless else cube.receipt.request["output"]["zfp_tolerance"]
+    return None if cube.receipt.is_lossless else cube.template.zfp_tolerance
 
 
 class PixelLook:
     """Reads the window of every source again, and compares it with the cube's pixels."""
 
     def __init__(self, cube: StoredCube, plan: CubePlan, job: Job) -> None:
-        """Take the cube and the plan of the same gather; see `as_stored`."""
+        """Take the cube, and a plan by its template whose shards are as high as the cube's."""
         self._cube, self._plan, self._job = cube, plan, job
         self._buffers = ShardBuffers(plan)
         self.n_rows = cube.receipt.shard[0]
@@ -144,6 +151,20 @@ class PixelLook:
         return outcomes, same
 
 
+class LookByRequest:
+    """Looks at each row as the request does that has added it."""
+
+    def __init__(self, looks: Sequence[tuple[range, SecondLook]]) -> None:
+        """Take the rows of each look, in order. All looks are of one kind."""
+        self._looks = looks
+        self.n_rows = looks[0][1].n_rows
+
+    async def at(self, start: int, stop: int) -> Seen:
+        """Look at rows [start, stop), at those of one request after the other."""
+        cut = [(max(rows.start, start), min(rows.stop, stop), look) for rows, look in self._looks]
+        return Seen.joined([await look.at(first, end) for first, end, look in cut if first < end])
+
+
 class VersionLook:
     """Asks for one byte of every source: whether it is there, and its ETag."""
 
@@ -202,50 +223,6 @@ class CubeLook:
             versions=self._other.versions(start, stop),
             are_same=_per_source(rows, same),
         )
-
-
-def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
-    """Return a new plan of a cube's request with the shape, dtypes and nodata that the cube has.
-
-    So a source that does not fit the cube any more gets a status of its own, and the others are compared.
-
-    Raises:
-        ValueError: The plan has other measurements.
-    """
-    receipt, names = cube.receipt, [each.name for each in plan.measurements]
-    if tuple(names) != cube.measurements:
-        raise ValueError(
-            f"the files now have {counted(len(names), 'band')} to read ({', '.join(names[:10])}), "
-            f"the cube has {', '.join(cube.measurements[:10])}"
-        )
-    _, height, width = receipt.shape
-    stored = [(receipt.dtypes[name], *cube.nodata(name)) for name in names]
-    measurements = tuple(
-        replace(each, dtype=dtype, nodata=fill if is_nodata else None)
-        for each, (dtype, fill, is_nodata) in zip(plan.measurements, stored, strict=True)
-    )
-    if plan.values == "harmonised":  # later rows may have had lower offsets than the cube's
-        ours = {each.name: each for each in cube.template.measurements}
-        measurements = tuple(
-            replace(each, scale=ours[each.name].scale, offset=ours[each.name].offset) for each in measurements
-        )
-    dtype_of = {each.slot: each.dtype for each in measurements if each.stored is None}
-    return replace(
-        plan,
-        slots=tuple(
-            replace(
-                slot,
-                dtype=dtype_of.get(index, slot.dtype),
-                window=replace(slot.window, width=width, height=height),
-            )
-            for index, slot in enumerate(plan.slots)
-        ),
-        measurements=measurements,
-        height=height,
-        width=width,
-        layout=Layout(chunk=receipt.shard, shard=receipt.shard),
-        codec="none",  # pixels are compared, also where the cube keeps compressed tiles
-    )
 
 
 def _version(outcome: Outcome) -> Version:

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
 from copy import replace
-from typing import Any
+from typing import Any, Final
 
 import obstore
 
@@ -13,7 +13,6 @@ from pixel_gather.core.errors import BudgetError, GatherError, RequestError, Sto
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
-from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import Again, plan_again
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.output import Output
@@ -21,13 +20,14 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.find_drift import Drift, Replayed, SourceDrift, Version, find_drift
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.engine.find_failed_rows import may_read
 from pixel_gather.features.gather.gather import gather_listed
 from pixel_gather.features.replay.read_sources_again import (
     CubeLook,
+    LookByRequest,
     PixelLook,
     SecondLook,
     VersionLook,
-    as_stored,
     looked_at,
 )
 from pixel_gather.features.replay.replayed_searches import list_searches
@@ -43,6 +43,12 @@ from pixel_gather.io.event_loop import run
 from pixel_gather.io.store.object_store import Objects
 
 type OnSource = Callable[[SourceDrift], None]
+
+_KEPT_LIMITS: Final = ("times_source", "requests_per_s")
+"""Limits of a request that hold for its replay, too. Others are of a plan that was agreed to."""
+
+_NO_LIMIT: Final = 1 << 50
+"""Largest size of a task, in bytes: the cube's shards are what they are."""
 
 
 @check_arguments
@@ -108,6 +114,12 @@ async def _replay(
         raise RequestError(
             f"{name} is a copy of joined cubes, which no request has gathered: replay its members",
             field="cube",
+        )
+    if to is not None and len(_requests(cube)) > 1:
+        raise RequestError(
+            f"rows of {name} were added by requests for other pixels or other tokens: gather each request "
+            "again to another place, or replay it without a new cube",
+            field="to",
         )
     if cube.is_reduced and to is not None:
         raise RequestError(
@@ -176,43 +188,65 @@ async def _look_at_sources(
     cube: StoredCube, settings: Settings, stack: AsyncExitStack, remarks: list[str], *, headers_only: bool
 ) -> SecondLook:
     """Open the sources. Where no pixels can be compared, a remark says why."""
-    request = _listed_request(cube).model_copy(update={"output": Output()})  # all codecs are read decoded
-    table = _table(cube)
     clients: list[Objects] = []
 
     def keep(objects: Objects) -> Objects:
         clients.append(objects)
         return objects
 
-    job = await stack.enter_async_context(
-        opened_job(request.sources, settings, request=request, table=table, over=keep)
-    )
+    decoded = {"output": Output()}  # pixels are compared, also where the cube keeps compressed tiles
+    requests = [
+        (rows, _listed_request(cube, own).model_copy(update=decoded)) for rows, own in _requests(cube)
+    ]
+    opened = [
+        await stack.enter_async_context(
+            opened_job(request.sources, settings, request=request, table=_table(cube), over=keep)
+        )
+        for _, request in requests
+    ]
+    looks: list[SecondLook] = [VersionLook(cube, *each) for each in zip(opened, clients, strict=True)]
     if not headers_only:
         try:
-            if cube.is_reduced:
-                return PixelLook(cube, _plan_rows_anew(request, cube, job), job)
-            plan: CubePlan = await plan_cube(
-                request,
-                table=table,
-                sources=job.sources,
-                workers=job.workers,
-                now=0.0,
-            )
-            return PixelLook(cube, as_stored(plan, cube), job)
-        except (RequestError, BudgetError, ValueError) as error:
+            looks = [
+                PixelLook(cube, _plan_rows_anew(request, cube, job), job)
+                for (_, request), job in zip(requests, opened, strict=True)
+            ]
+        except BudgetError as error:
             remarks.append(f"no pixels were compared: {error}")
-    return VersionLook(cube, job, clients[0])
+    of_rows = [(each, look) for (rows, _), look in zip(requests, looks, strict=True) for each in rows]
+    return LookByRequest(sorted(of_rows, key=lambda each: each[0].start))
+
+
+def _requests(cube: StoredCube) -> list[tuple[list[range], Mapping[str, Any]]]:
+    """Return the requests that have added the rows, each with its rows. Those that read alike are one."""
+    added = [
+        (range(*each.rows), each.request) for each in cube.receipt.appends if each.rows[0] < each.rows[1]
+    ]
+    first = range(added[0][0].start if added else cube.receipt.shape[0])
+    found: list[tuple[list[range], Mapping[str, Any]]] = []
+    for rows, request in [(first, cube.receipt.request), *added]:
+        of_request = next((ranges for ranges, each in found if may_read(request, each)), None)
+        if of_request is None:
+            found.append(([rows], request))
+        elif of_request[-1].stop == rows.start:
+            of_request[-1] = range(of_request[-1].start, rows.stop)
+        else:
+            of_request.append(rows)
+    return found
 
 
 def _plan_rows_anew(request: GatherRequest, cube: StoredCube, job: Job) -> CubePlan:
-    """Return a plan that reduces all rows of a cube again, by what the cube tells of its scenes."""
-    rows = list(cube.rows(0, cube.receipt.shape[0]))
+    """Return a plan that reads all rows of a cube again, by what the cube prescribes to its sources."""
+    n_rows, workers = cube.receipt.shape[0], replace(job.workers, max_task_nbytes=_NO_LIMIT)
+    scenes: tuple[int, ...] = ()
+    if cube.is_reduced:
+        scenes, workers = tuple(len(row.members) for row in cube.rows(0, n_rows)), job.workers
     append = Append(
         version=len(cube.receipt.appends) + 2,
-        first_row=len(rows),
-        again=tuple(range(len(rows))),
-        n_tries=(1,) * len(rows),
-        scenes_again=tuple(len(row.members) for row in rows),
+        first_row=n_rows,
+        again=tuple(range(n_rows)),
+        n_tries=(1,) * n_rows,
+        scenes_again=scenes,
     )
     nothing_known = Again(n_sources=1, n_by_bucket={}, mean_nbytes=0, mean_open_nbytes=0)
     plan = plan_again(
@@ -221,7 +255,7 @@ def _plan_rows_anew(request: GatherRequest, cube: StoredCube, job: Job) -> CubeP
         append=append,
         digest=cube.receipt.digest,
         size=nothing_known,
-        workers=job.workers,
+        workers=workers,
         now=0.0,
     )
     return replace(plan, layout=Layout(chunk=cube.receipt.shard, shard=cube.receipt.shard), codec="none")
@@ -233,7 +267,7 @@ async def _gather_new_cube(
     """Gather into a new cube and open it."""
     content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
     gathered = await gather_listed(
-        _own_request(cube) or _listed_request(cube),
+        _own_request(cube) or _listed_request(cube, cube.receipt.request),
         to=to,
         table=_table(cube, found_list=content),
         settings=settings,
@@ -282,9 +316,9 @@ def _own_request(cube: StoredCube) -> GatherRequest | None:
         return None
 
 
-def _listed_request(cube: StoredCube) -> GatherRequest:
-    """Return a request for the same windows, whose list is that of the cube."""
-    given = _plain(cube.receipt.request)
+def _listed_request(cube: StoredCube, own: Mapping[str, Any]) -> GatherRequest:
+    """Return a request for the same windows as one of the cube's, whose list is that of the cube."""
+    given = _plain(own)
     sources = given["sources"] if isinstance(given["sources"], dict) else {}
     first = next(_hrefs(cube), None)
     if first is None:
@@ -299,9 +333,7 @@ def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request without what only concerns how and where its cube was made."""
     given = {name: value for name, value in request.items() if name not in ("index", "duplicates")}
     limits = given.pop("limits", {})
-    if "times_source" in limits:
-        given["limits"] = {"times_source": limits["times_source"]}
-    return given
+    return given | {"limits": {name: limits[name] for name in _KEPT_LIMITS if name in limits}}
 
 
 def _table(cube: StoredCube, *, found_list: bytes | None = None) -> StoredTable:
