@@ -409,18 +409,22 @@ def request_of(options: dict[str, Any], given: dict[str, Any] | None = None) -> 
             given[name] = {**object_in(given, name), **part}
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
-    return parse_request(_fill_like(given | others))
+    return parse_request(_fill_like(given | others, options))
 
 
-def _fill_like(given: dict[str, Any]) -> Any:
-    """Return a request with the grid of the place that it names, if it does."""
+def _fill_like(given: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return a request with the grid of the place that it names, if it does.
+
+    The place is read as the other options say. A command that reads nothing else here has none of them.
+    """
     grid = given.get("grid")
     if not (isinstance(grid, dict) and "like" in grid):
         return given
     from pixel_gather.features.gather.like_grid import fill_like  # noqa: PLC0415 # it takes 0.3 s
     from pixel_gather.io.event_loop import run  # noqa: PLC0415 # as above
 
-    return run(fill_like(given, Settings()))
+    settings = Settings(stores=stores_of(dict(options))) if "endpoint" in options else Settings()
+    return run(fill_like(given, settings))
 
 
 def _taken_grid(options: dict[str, Any], given: Any) -> dict[str, Any]:

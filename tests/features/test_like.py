@@ -12,6 +12,7 @@ from pixel_gather import gather, make_plan
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import parse_request
 from support.command_line import run
+from support.counted_s3 import s3_with
 from support.projections import warped_by_gdal, write_projected
 from support.undrawn import gather_undrawn, opened
 
@@ -67,6 +68,26 @@ def test_the_command_line_fills_it_in(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "warped by bilinear" in out
     assert run(*asked, "--grid", "10") == 2
     assert "leave --grid and --grid-crs out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["a file", "a cube"])
+def test_the_place_is_read_as_the_options_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """It may lie in a store of another address than AWS's, as the sources do."""
+    own = write_projected(tmp_path, "EPSG:32633", seed=9, n=64)
+    (tmp_path / "list.txt").write_text(str(own))
+    with s3_with("bucket") as server:
+        server.client.upload_file(str(own), "bucket", "own.tif")
+        if kind == "a cube":
+            gather_undrawn({"sources": [own], "window": {"pixels": [0, 0, 32, 32]}}, to=tmp_path / "own")
+            server.upload(tmp_path / "own", "bucket", "own")
+        like = "s3://bucket/own.tif" if kind == "a file" else "s3://bucket/own"
+        asked = ["plan", "--sources", str(tmp_path / "list.txt"), "--like", like]
+
+        assert run(*asked, "--endpoint", server.endpoint) == 0, capsys.readouterr().err
+
+    assert ("1 x 64 x 64" if kind == "a file" else "1 x 32 x 32") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given", ["list.csv", ["a.tif"], None])

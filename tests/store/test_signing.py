@@ -238,6 +238,18 @@ def test_a_gather_reads_what_is_signed_for(monkeypatch: pytest.MonkeyPatch, tmp_
         assert not file.is_file() or b"SECRET" not in file.read_bytes()
 
 
+@pytest.mark.slow
+def test_a_grid_is_read_from_what_is_signed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``grid.like`` may name one of the files."""
+    with services(lambda _: token(), content=FILE.read_bytes()) as served:
+        monkeypatch.setattr("pixel_gather.in_process.job._signing", served.signing)
+        sources = {"hrefs": [str(FILE)], "sign": "planetary-computer"}
+
+        planned = make_plan({"sources": sources, "grid": {"like": BLOBS[0]}, "nodata": 0})
+
+    assert (planned.n_rows, len(served.tokens)) == (1, 1)
+
+
 def test_addresses_that_were_signed_by_hand_stay_refused() -> None:
     """They would expire in the middle of a gather, and be stored."""
     request = {"sources": {"hrefs": [f"{BLOBS[0]}?sig=1"], "sign": "planetary-computer"}, "window": "centre"}

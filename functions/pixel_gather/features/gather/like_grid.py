@@ -37,7 +37,9 @@ async def fill_like(
     if not isinstance(place := asked["like"], str):
         raise RequestError("name a cube or a GeoTIFF", field=LIKE)
     is_file = place.lower().endswith(_FILES)
-    there = await (_grid_of_file(place, settings) if is_file else _grid_of_cube(place, settings))
+    sources = given.get("sources")
+    sign = sources.get("sign", "none") if isinstance(sources, Mapping) else "none"
+    there = await (_grid_of_file(place, sign, settings) if is_file else _grid_of_cube(place, settings))
     if there.transform is None or there.crs is None:
         raise RequestError(f"{place} has no CRS or no geotransform", field=LIKE)
     found = {
@@ -49,8 +51,9 @@ async def fill_like(
     return {**given, "grid": found | resampling}
 
 
-async def _grid_of_file(place: str, settings: Settings) -> Placement:
-    request = parse_request({"sources": [place], "window": "centre"})
+async def _grid_of_file(place: str, sign: Any, settings: Settings) -> Placement:
+    """Return the grid of a file. It is signed for as the request's sources are."""
+    request = parse_request({"sources": {"hrefs": [place], "sign": sign}, "window": "centre"})
     async with opened_job(request.sources, settings) as job:
         source = next(listed(job.table))
         try:
