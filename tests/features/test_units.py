@@ -11,8 +11,9 @@ import xarray as xr
 import zarr
 from rasterio.transform import from_origin
 
-from pixel_gather import Gathered, export, points, write_table_page, zones
+from pixel_gather import Gathered, export, points, verify, write_table_page, zones
 from pixel_gather.core.model.shown import linked
+from pixel_gather.io.cube.cf_scaling import read_scaling
 from pixel_gather.tables.base_table import BaseTable
 from support.command_line import run
 from support.undrawn import gather_undrawn
@@ -79,6 +80,28 @@ def test_geotiffs_of_a_cube_have_its_units(tmp_path: Path) -> None:
     with rasterio.open(file) as opened:
         assert opened.units == ("mm", None)
         assert opened.scales == (0.1, 1.0)
+
+
+def test_numbers_whose_rows_have_scales_of_their_own_have_no_unit(tmp_path: Path) -> None:
+    """Neither for readers of CF, nor for what draws pictures. A GeoTIFF has it, beside its scale."""
+    files = _files(tmp_path, [("K", ""), ("K", "")])
+    with rasterio.open(files[1], "r+") as target:
+        target.scales, target.offsets = (0.2, 1.0), (-50.0, 0.0)
+    place = tmp_path / "cube.zarr"
+    gathered = gather_undrawn({"sources": files[:1], "window": {"pixels": [0, 0, 16, 16]}}, to=place)
+    assert _units(gathered) == ["K", None]
+
+    append = {"sources": files, "window": {"pixels": [0, 0, 16, 16]}, "output": {"append_to": place}}
+    gathered = gather_undrawn(append)
+
+    assert _units(gathered) == [None, None]
+    group = zarr.open_group(place, mode="r")
+    assert group["band_1"].attrs["scaled_units"] == "K"
+    assert read_scaling(group["band_1"]).unit == ""
+    for file in export(place, to=tmp_path / "row.tif"):
+        with rasterio.open(file) as opened:
+            assert opened.units == ("K", None)
+    assert verify(place).is_same
 
 
 _PLACE = (8.75, 46.25)

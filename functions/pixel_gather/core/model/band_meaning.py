@@ -15,6 +15,10 @@ from msgspec import Struct
 
 from pixel_gather.core.model.band_names import is_of_classes, red_green_blue
 
+UNITS: Final = "units"
+SCALED_UNITS: Final = "scaled_units"
+"""Attribute with the unit where rows have scales of their own. No reader may take stored numbers for it."""
+
 MOST_CLASSES: Final = 256
 """More classes than these are not kept."""
 
@@ -84,7 +88,7 @@ class BandMeaning(Struct, frozen=True, kw_only=True):
     def attributes(self, dtype: str) -> dict[str, Any]:
         """Return a measurement's attributes. Classes that its dtype cannot hold are left out."""
         said: dict[str, Any] = {} if self.colour is None else {"color_interpretation": self.colour}
-        said |= {"units": self.unit} if self.unit else {}
+        said |= {UNITS: self.unit} if self.unit else {}
         kind = np.dtype(dtype)
         if kind.kind not in "iu":
             return said
@@ -114,7 +118,7 @@ class BandMeaning(Struct, frozen=True, kw_only=True):
             for index, value in enumerate(values)
             if isinstance(value, int)
         ]
-        unit = attributes.get("units")
+        unit = attributes.get(UNITS, attributes.get(SCALED_UNITS))
         return cls(
             colour=colour if isinstance(colour, str) else None,
             unit=kept_unit(unit) if isinstance(unit, str) else "",

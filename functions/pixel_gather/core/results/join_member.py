@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import NOT_OF_A_CUBE, RequestError, StoreError, why_no_cube
+from pixel_gather.core.model.band_meaning import SCALED_UNITS, UNITS
 from pixel_gather.core.results.row_coordinates import Values
 
 PRESENCE: Final = "presence"
@@ -15,7 +16,7 @@ PRESENCE: Final = "presence"
 _READ: Final = 1
 """The format of the table's metadata that this version reads."""
 
-_ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset", "units")
+_ATTRIBUTES: Final = ("_FillValue", "scale_factor", "add_offset", UNITS, SCALED_UNITS)
 """Attributes that change what a pixel means. Members of one array have the same."""
 
 OF_PIXELS: Final = ("nodata", "scale_factor", "add_offset")

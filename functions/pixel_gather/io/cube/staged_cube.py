@@ -19,6 +19,7 @@ import obstore
 from msgspec import Struct
 from obstore.store import LocalStore
 
+from pixel_gather.core.model.band_meaning import SCALED_UNITS, UNITS
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
@@ -255,7 +256,9 @@ class StagedZarrCube(Struct, frozen=True):
             first = each.measurements[0]
             scaling = {} if report.scaling_differs else scaling_attributes(first)
             overhang = {"comment": first.overhang} if report.n_overhanging else {}
-            self._add_attributes(each.name, attributes | scaling | overhang)
+            self._add_attributes(
+                each.name, attributes | scaling | overhang, scaling_differs=report.scaling_differs
+            )
         content = {
             "zarr_format": 3,
             "node_type": "group",
@@ -272,10 +275,13 @@ class StagedZarrCube(Struct, frozen=True):
         """Return the names of all arrays. zarr-python's own listing would warn of the other folders."""
         return {folder for folder in root_folders(self.store) if f"{folder}/" != VERSIONS_FOLDER}
 
-    def _add_attributes(self, name: str, attributes: Mapping[str, Any]) -> None:
+    def _add_attributes(self, name: str, attributes: Mapping[str, Any], *, scaling_differs: bool) -> None:
         """Add attributes to an array. zarr-python would have to know all of its codecs."""
         metadata = self._metadata_of(name)
-        metadata["attributes"] |= attributes
+        own = metadata["attributes"]
+        if scaling_differs and UNITS in own:
+            own[SCALED_UNITS] = own.pop(UNITS)
+        own |= attributes
         content = json.dumps(metadata, indent=2, allow_nan=False).encode()
         obstore.put(self.store, f"{name}/{ROOT_KEY}", content, use_multipart=False)
 
