@@ -53,12 +53,12 @@ def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
     """Return a text and what it is compared with as times; None if one is no time."""
     if not isinstance(found, str):
         return None
-    one, other = _as_time(found), _as_time(wanted)
+    one, other = as_time(found), as_time(wanted)
     return None if one is None or other is None else (one, other)
 
 
 @lru_cache(maxsize=2 * _LONGEST_LIST, typed=True)  # a condition is compared with every scene
-def _as_time(value: Value) -> TimeRange | None:
+def as_time(value: Value) -> TimeRange | None:
     """Return the period of a text, or of a whole number that is a year."""
     is_year = isinstance(value, int) and value in _YEARS
     text = str(value) if is_year else value
@@ -122,12 +122,18 @@ class Condition(Struct, frozen=True, kw_only=True):
     value: Value | tuple[Value, ...]
 
     @property
+    def names_time(self) -> bool:
+        """Whether texts that are times are compared with it as times."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return self.operator not in _OF_PARTS and any(as_time(each) is not None for each in values)
+
+    @property
     def needs_times(self) -> bool:
         """Whether a server may find too little, as it compares texts and numbers and knows no periods."""
         if self.operator in _OF_PARTS:
             return False
         values = self.value if isinstance(self.value, tuple) else (self.value,)
-        periods = [each for each in values if (time := _as_time(each)) and time.start_us < time.stop_us]
+        periods = [each for each in values if (time := as_time(each)) and time.start_us < time.stop_us]
         has_year = any(not isinstance(each, str) for each in periods)
         return has_year or (bool(periods) and self.operator in ("eq", "in", "lte"))
 
@@ -275,7 +281,7 @@ def _is_time(text: str) -> bool:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        return _as_time(text) is not None
+        return as_time(text) is not None
     return True
 
 

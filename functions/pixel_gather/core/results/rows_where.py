@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.results.row_coordinates import Values, missing_in
-from pixel_gather.core.scene_conditions import Condition, Value, Where, bound_us
+from pixel_gather.core.scene_conditions import Condition, Value, Where, as_time, bound_us
 from pixel_gather.core.time_range import TimeRange, parse_period
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -54,7 +54,7 @@ def select_rows(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> 
 
     A missing value (NaN, NaT, an empty text, or what stands for a missing number) meets none. A coordinate
     with one value for each measurement must meet the condition in all of them. ``status`` is a number or the
-    name of one, such as ``ok``.
+    name of one, such as ``ok``. A time, and texts that are times, are compared as times.
 
     Args:
         where: At least one condition.
@@ -79,19 +79,26 @@ def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
     wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     if condition.name == "time":
         found = _meet_periods(condition.operator, values, [_period(each) for each in wanted])
+    elif condition.names_time and _has_times(values):
+        found = np.array([condition.holds_for({condition.name: each}) for each in values.ravel()], dtype=bool)
     else:
         converted = [_check_value(each, values, condition.name) for each in wanted]
         if condition.operator == "in":
             found = np.logical_or.reduce([values == each for each in converted])
         else:
             found = _COMPARE[condition.operator](values, converted[0])
-    mask = np.asarray(found, dtype=bool) & ~missing_in(condition.name, values)
+    mask = np.asarray(found, dtype=bool).reshape(values.shape) & ~missing_in(condition.name, values)
     of_rows: Mask = mask.reshape(len(values), -1).all(axis=1)
     return of_rows
 
 
 def _is_text(values: Values) -> bool:
     return values.dtype.kind in "OTU"
+
+
+def _has_times(values: Values) -> bool:
+    """Return whether a coordinate has texts that are times, such as ``created`` of scenes."""
+    return _is_text(values) and any(as_time(each) is not None for each in values.ravel())
 
 
 def _check_value(value: Value, values: Values, name: str) -> Value:

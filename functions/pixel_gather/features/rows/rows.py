@@ -44,7 +44,8 @@ def rows_where(
         where: Conditions such as ``cloud_cover < 20 and platform == 'S2A'`` or ``time >= 2024-05-01``: the
             operators are ``< <= > >= == != in``, joined by ``and``. A missing value meets none. A coordinate
             with one value for each measurement must meet its condition in all of them. ``status == 'ok'``
-            says the same as ``status == 0``. A year, month or day means all of it: ``time == 2024-05``.
+            says the same as ``status == 0``. A year, month or day means all of it: ``time == 2024-05``. Texts
+            that are times, such as ``created`` of scenes, are compared as times, as in a search.
         group: Name of the group, if joined cubes have several.
         version: Version of joined cubes; None for the latest.
         stores: How to access S3.
