@@ -1,12 +1,14 @@
 """Which fields of a request decide whether it is another gather: its digest, and the names made from it."""
 
+import re
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from pixel_gather.core.claim import CHANGE_NOTHING
-from pixel_gather.core.errors import RequestError
+from pixel_gather.core.claim import CHANGE_NOTHING, check_can_continue
+from pixel_gather.core.errors import ArrayExistsError, RequestError
 from pixel_gather.core.request.naming import execution_name
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.engine.find_failed_rows import CHOOSE_PIXELS, INHERITED
@@ -250,6 +252,21 @@ def test_a_refusal_names_no_field_that_is_left_out_of_the_digest() -> None:
     left_out = {name for name, (decides, *_) in _CHANGES.items() if not decides}
 
     assert {name for name in _CHANGES if name.startswith(CHANGE_NOTHING)} == left_out
+
+
+@pytest.mark.parametrize("name", [name for name, (decides, *_) in _CHANGES.items() if decides])
+def test_a_cube_of_another_request_is_refused_by_the_name_of_the_field(name: str) -> None:
+    """Whoever repeats a request with another value reads which one."""
+    _, one, other = _CHANGES[name]
+    there, here = _asked(one), _asked(other)
+    found: Any = SimpleNamespace(
+        digest=there.digest() * 2, origin={"request": there.to_json()}, place="/cube", report=None
+    )
+
+    says = rf"another request is there \(([^;]+; )?{re.escape(name)}[:.]"
+    with pytest.raises(ArrayExistsError, match=says):
+        check_can_continue(found, here.digest() * 2, here.to_json())
+    check_can_continue(found, there.digest() * 2, there.to_json())
 
 
 def test_the_name_of_an_execution_also_has_the_name_of_the_cube_and_what_is_tried_again() -> None:
