@@ -148,7 +148,7 @@ def test_a_table_of_another_band_of_the_asset_is_another_table(items: dict[str, 
     first, third = ({"stac": items | {"assets": {"blue": f"rgb:{number}"}}} for number in (1, 3))
     points(point, first, to=to, by="blue")
 
-    with pytest.raises(RequestError, match="is a table of another list, other features or another request"):
-        points(point, third, to=to, by="blue")
-    with pytest.raises(RequestError, match="another value of the band of an asset, such as rgb:3"):
-        points(point, third, append_to=to, by="blue")
+    places: list[dict[str, Any]] = [{"to": to}, {"append_to": to}]
+    for place in places:
+        with pytest.raises(RequestError, match="another value of the band of an asset, such as rgb:3"):
+            points(point, third, by="blue", **place)

@@ -290,16 +290,16 @@ def test_a_table_of_something_else_is_not_replaced(folder: Path, tmp_path: Path)
     kept = to.read_bytes()
 
     assert points(place, hrefs[:2], **how).digest == first.digest
-    others: list[tuple[Any, list[str], dict[str, Any]]] = [
-        (place, hrefs, {}),
-        ([{"x": LEFT + 2000, "y": TOP - 1000}], hrefs[:2], {}),
-        (place, hrefs[:2], {"by": "b1"}),
+    others: list[tuple[Any, list[str], dict[str, Any], str]] = [
+        (place, hrefs, {}, "of another list"),
+        ([{"x": LEFT + 2000, "y": TOP - 1000}], hrefs[:2], {}, "of other features"),
+        (place, hrefs[:2], {"square": 3}, "with another value of square"),
     ]
-    for features, sources, more in others:
-        with pytest.raises(RequestError, match=r"^to: .*t\.parquet is a table of another list"):
+    for features, sources, more, says in others:
+        with pytest.raises(RequestError, match=rf"^to: .*t\.parquet was made {says}: choose another name"):
             points(features, sources, **how, **more)
     points(place, hrefs, append_to=to, crs=CRS)
-    with pytest.raises(RequestError, match="or has grown"):
+    with pytest.raises(RequestError, match=r"t\.parquet has grown: choose"):
         points(place, hrefs, **how)
     (tmp_path / "other.parquet").write_bytes(kept)
     with pytest.raises(RequestError, match="no table of ours: choose another name"):

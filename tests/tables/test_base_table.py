@@ -314,7 +314,7 @@ def test_an_image_is_replaced_by_one_of_which_more_was_read(
         (
             {"kind": "zones", "by": "b1"},
             {"by": "b2"},
-            "the table is one of zones, and not of points: make another",
+            "the table is one of zones, and not of points: give the same, or make another",
         ),
         (
             {"columns": ["b1"], "values": ["b1"], "by": "b1"},

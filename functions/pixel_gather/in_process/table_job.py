@@ -144,18 +144,18 @@ class TableJob(Struct, frozen=True, kw_only=True):
         """Refuse to replace a table, unless it is that of the same list, features and request.
 
         Raises:
-            RequestError: There is another one.
+            RequestError: There is another one. It says what differs.
             StoreError: There is a table whose receipt cannot be read.
         """
         is_there = to.exists() or staged_path(to).exists()  # else somebody has removed the table alone
         if is_there and side_path(to, "images").exists():
-            there = BaseTable.of_images(to).receipt
-            ours = json.loads(json.dumps(self.about))
-            if there["appends"] or any(there.get(name) != told for name, told in ours.items()):
+            there = BaseTable.of_images(to)
+            said = there.difference(self.about, names=("request", "features", "list"))
+            if there.receipt["appends"]:
+                said = "has grown"
+            if said is not None:
                 raise RequestError(
-                    f"{to} is a table of another list, other features or another request, or has grown: "
-                    "choose another name, or add what it lacks (--append-to)",
-                    field="to",
+                    f"{to} {said}: choose another name, or add what it lacks (--append-to)", field="to"
                 )
 
     async def plan(self) -> TablePlan:

@@ -122,35 +122,41 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
             digest=it["digest"],
         )
 
+    def difference(self, about: Mapping[str, Any], *, names: Iterable[str] = _SAME) -> str | None:
+        """Return in words what the table was made of otherwise; None if that is the same.
+
+        Args:
+            about: What a request would make a table of, as a receipt tells it.
+            names: What of it is compared.
+        """
+        ours = json.loads(json.dumps(about))
+        for name in names:
+            theirs = self.receipt.get(name)
+            if name == "request" and "merge" in ours[name]:  # older tables do not say it
+                theirs = {"merge": False, **self.receipt[name]}
+            if ours[name] == theirs:
+                continue
+            if not isinstance(theirs, Mapping):
+                return f"was made of other {name}" if name == "features" else f"was made of another {name}"
+            kinds = ours[name].get("kind"), theirs.get("kind")
+            if kinds[0] != kinds[1]:
+                return f"is one of {kinds[1]}, and not of {kinds[0]}"
+            keys = dict.fromkeys([*ours[name], *theirs])
+            differ = [key for key in keys if ours[name].get(key) != theirs.get(key)]
+            # names of values and columns follow from what else differs
+            first = [each for each in differ if each not in ("values", "columns")] or differ[:1]
+            what = " and ".join(_SAID.get(each, each) for each in first)
+            return f"was made with {'another value' if len(first) == 1 else 'other values'} of {what}"
+        return None
+
     def check(self, about: Mapping[str, Any]) -> None:
         """Refuse an append of other values or other features.
 
         Raises:
             RequestError: It says what differs.
         """
-        ours = json.loads(json.dumps(about))
-        for name in _SAME:
-            theirs = self.receipt[name]
-            if name == "request" and "merge" in ours[name]:  # older tables do not say it
-                theirs = {"merge": False, **theirs}
-            if ours[name] == theirs:
-                continue
-            said = f"the table was made of other {name}"
-            if isinstance(theirs, Mapping):
-                kinds = ours[name].get("kind"), theirs.get("kind")
-                if kinds[0] != kinds[1]:
-                    raise RequestError(
-                        f"the table is one of {kinds[1]}, and not of {kinds[0]}: make another table",
-                        field=_FIELD,
-                    )
-                keys = dict.fromkeys([*ours[name], *theirs])
-                differ = [key for key in keys if ours[name].get(key) != theirs.get(key)]
-                # names of values and columns follow from what else differs
-                first = [each for each in differ if each not in ("values", "columns")] or differ[:1]
-                what = " and ".join(_SAID.get(each, each) for each in first)
-                values = "another value" if len(first) == 1 else "other values"
-                said = f"the table was made with {values} of {what}"
-            raise RequestError(f"{said}: give the same, or make another table", field=_FIELD)
+        if (said := self.difference(about)) is not None:
+            raise RequestError(f"the table {said}: give the same, or make another table", field=_FIELD)
         for tell in (_name, attrgetter("key")):
             if len(set(map(tell, self.records))) < len(self.records):
                 raise RequestError(
