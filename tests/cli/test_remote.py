@@ -258,7 +258,7 @@ def test_submit_force_goes_along_and_json_prints_the_answer(
     ("state", "said"),
     [
         ("running", f"is already being gathered: pixel-gather watch {ID}"),
-        ("succeeded", f"after deleting its cube, submit with --force: pixel-gather status {ID}"),
+        ("succeeded", f"or its cube was deleted, submit with --force: pixel-gather status {ID}"),
     ],
 )
 def test_submit_says_that_there_is_such_a_gather_already(

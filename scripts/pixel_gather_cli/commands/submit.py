@@ -23,7 +23,11 @@ from pixel_gather_cli.request_options import request_of, request_options
     metavar="SHARE",
     help="Largest share of shards that may fail.  [default: 0]",
 )
-@click.option("--force", is_flag=True, help="Gather again, to a new cube: needed after deleting a cube.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Gather again, to a new cube: needed if the list has changed, or after deleting a cube.",
+)
 @click.option("--watch", "is_watched", is_flag=True, help="Wait for the end and show progress.")
 @watch_options
 @remote_options
@@ -98,5 +102,8 @@ def _said_of(answer: dict[str, Any]) -> str:
     if answer["is_new"]:
         return "started"
     if answer["state"] == "succeeded":
-        return "this request was gathered already; after deleting its cube, submit with --force"
+        return (
+            "this request was gathered already; if its list has changed since, or its cube was deleted, "
+            "submit with --force"
+        )
     return "this request is already being gathered"
