@@ -120,6 +120,25 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        (0, 0.0, True),
+        (-9999, -9999.0, True),
+        (0.0, -0.0, False),
+        (0.5, 0, False),
+        (0, None, False),
+        (float("nan"), "nan", True),
+        (1e300, 1e301, False),
+    ],
+)
+def test_digest_of_a_nodata_is_that_of_the_number(one: Any, other: Any, *, are_same: bool) -> None:
+    """The command line reads 0, and a program may have 0.0. The bits of -0.0 are others."""
+    digests = {parse_request(PLAIN | {"nodata": each}).digest() for each in (one, other)}
+
+    assert (len(digests) == 1) == are_same
+
+
+@pytest.mark.parametrize(
     ("window", "rule"),
     [
         ("centre", WindowRule(is_centre=True)),

@@ -317,6 +317,9 @@ class GatherRequest(RequestPart):
                 "output": {"name", "append_to", "report"},
             },
         )
+        whole = repr(made_of["nodata"]).removesuffix(".0")  # 0.0 means 0, and -0.0 has other bits
+        if whole != "-0" and whole.removeprefix("-").isdecimal():
+            made_of["nodata"] = int(whole)
         not_given = dict.fromkeys(("reduce", "window", "windows", "mask"))
         _drop(made_of, {"duplicates": "skip", "values": "raw"} | not_given)
         _drop(
