@@ -120,6 +120,34 @@ def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("short", "spelled"),
+    [
+        ({"window": {"point": [1, 2]}}, {"window": {"point": [1, 2], "size": [1, 1], "crs": "EPSG:4326"}}),
+        ({"window": {"bbox": [1, 2, 3, 4]}}, {"window": {"bbox": [1, 2, 3, 4], "crs": "EPSG:4326"}}),
+        ({"grid": {"resolution": 10}}, {"grid": {"resolution": 10, "resampling": "average"}}),
+        (
+            {"grid": {"resolution": 10, "crs": "utm"}},
+            {"grid": {"resolution": 10, "crs": "utm", "anchor": "edge", "resampling": "nearest"}},
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_digest_is_the_same_if_a_default_is_spelled_out(
+    short: dict[str, Any], spelled: dict[str, Any]
+) -> None:
+    """Before, a cube was refused as that of another request, by a field of the same meaning."""
+    assert parse_request(PLAIN | short).digest() == parse_request(PLAIN | spelled).digest()
+
+
+def test_digest_of_drawn_chips_is_the_same_if_their_seed_is_spelled_out() -> None:
+    """It is 0 if not given."""
+    chips: dict[str, Any] = {"table": "a.csv", "size": [4, 4], "sample": 8}
+    requests = [{"sources": ["/a.tif"], "windows": chips | more} for more in ({}, {"seed": 0})]
+
+    assert len({parse_request(each).digest() for each in requests}) == 1
+
+
+@pytest.mark.parametrize(
     ("one", "other", "are_same"),
     [
         (0, 0.0, True),

@@ -317,9 +317,7 @@ class GatherRequest(RequestPart):
                 "output": {"name", "append_to", "report"},
             },
         )
-        whole = repr(made_of["nodata"]).removesuffix(".0")  # 0.0 means 0, and -0.0 has other bits
-        if whole != "-0" and whole.removeprefix("-").isdecimal():
-            made_of["nodata"] = int(whole)
+        _unify_spellings(made_of)
         not_given = dict.fromkeys(("reduce", "window", "windows", "mask"))
         _drop(made_of, {"duplicates": "skip", "values": "raw"} | not_given)
         _drop(
@@ -330,6 +328,25 @@ class GatherRequest(RequestPart):
             _drop(made_of["grid"], dict.fromkeys(("crs", "anchor", "transform", "shape")))
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _unify_spellings(made_of: dict[str, Any]) -> None:
+    """Write what may be spelled in two ways in the shorter one."""
+    whole = repr(made_of["nodata"]).removesuffix(".0")
+    if whole != "-0" and whole.removeprefix("-").isdecimal():  # -0.0 has other bits than 0
+        made_of["nodata"] = int(whole)
+    window, windows, grid = (made_of[name] for name in ("window", "windows", "grid"))
+    if window is not None:
+        _leave_out(window, {"crs": "EPSG:4326", "size": [1, 1]})
+    if windows is not None:
+        _leave_out(windows, {"seed": 0})
+    if isinstance(grid, dict):
+        _leave_out(grid, {"anchor": "edge", "resampling": "average" if grid["crs"] is None else "nearest"})
+
+
+def _leave_out(part: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Write None, as of fields that are not given, for those that have their defaults."""
+    part |= {name: None for name, default in defaults.items() if part[name] == default}
 
 
 def _drop(made_of: dict[str, Any], defaults: Mapping[str, Any]) -> None:
