@@ -8,6 +8,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.core.schedule import Schedule, tick_us_of
 from pixel_gather.core.time_range import parse_period
+from support.identities import alike, another, check_identity
 
 REQUEST: dict[str, Any] = {
     "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"], "datetime": "2024/.."}},
@@ -322,3 +323,19 @@ def test_a_schedule_refuses_rows_that_no_tick_can_complete() -> None:
     window = {"bbox": [300_000, 4_999_520, 300_480, 5_000_000], "crs": "EPSG:32632"}
     with pytest.raises(RequestError, match=r"reduce\.by: solar-day in a schedule needs a window in degrees"):
         schedule(request=REQUEST | {"window": window, "reduce": {"by": "solar-day", "statistic": "median"}})
+
+
+def test_a_tick_starts_one_gather_also_of_a_schedule_that_was_changed() -> None:
+    """EventBridge Scheduler may call twice. What a schedule asks for is searched again at the next tick."""
+    daily = schedule()
+    changes = {
+        "name": another(daily, name="hourly"),
+        "every": alike(daily, every="rate(6 hours)"),
+        "request": alike(daily, request=searching(assets=["nir"])),
+        "overlap_days": alike(daily, overlap_days=1),
+    }
+
+    check_identity(
+        lambda it: it.execution(us("2024-06-01T06:00:00Z")), changes, fields=Schedule.__struct_fields__
+    )
+    assert daily.execution(us("2024-06-01T06:00:00Z")) != daily.execution(us("2024-06-02T06:00:00Z"))

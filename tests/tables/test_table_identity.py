@@ -65,6 +65,16 @@ def test_a_table_is_the_same_by_its_values_and_their_order() -> None:
     )
 
 
+def test_a_table_with_another_name_of_a_column_is_another_table() -> None:
+    """``rgb:1`` is ``rgb`` of a file with one band. But the columns are called as they were asked for."""
+    tables = [
+        _about(TableRequest.of(features="plots.csv", sources="list.csv", by=by))
+        for by in (["rgb"], ["rgb:1"], ["red=rgb"])
+    ]
+
+    assert [each["values"] for each in tables] == [["rgb"], ["rgb:1"], ["red"]]
+
+
 def test_a_table_is_the_same_by_the_pixels_that_do_not_count() -> None:
     """A table dilates nothing."""
     of_bits = PixelMask(band="scl", bits=(3,))
