@@ -12,6 +12,7 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.features.drill.read_pixels import DrilledPixel, drill
 from pixel_gather.features.index.read_headers import index_sources
 from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
@@ -46,9 +47,12 @@ async def test_drill_says_which_sources_were_read() -> None:
         WindowRule(pixels=(3, 4, 1, 1)),
         bands=None,
         band_numbers={},
-        reader=reader,
-        projector=FakeProjector(),
-        limiter=limiter,
+        access=SourceAccess(
+            reader=reader,
+            projector=FakeProjector(),
+            limiter=limiter,
+            timeout_s=60,
+        ),
         most_ahead=8,
     )
     assert [pixel.status async for pixel in pixels] == [Status.OK, Status.MISSING, Status.OK]
@@ -107,6 +111,35 @@ async def test_a_source_that_opens_too_late_is_told_apart() -> None:
     ]
 
 
+@in_loop
+async def test_a_source_that_is_read_too_late_is_told_apart() -> None:
+    """Its pixel is missing, and the others are read. A slow server would hold up all of them."""
+
+    class Slow(FakeReader):
+        async def open_(self, href: str, **options: Any) -> Any:
+            if href == "b":
+                await asyncio.sleep(60)
+            return await super().open_(href, **options)
+
+    pixels = drill(
+        (Source(href="a"), Source(href="b")),
+        WindowRule(pixels=(3, 4, 1, 1)),
+        bands=None,
+        band_numbers={},
+        access=SourceAccess(
+            reader=Slow({"a": A, "b": A}),
+            projector=FakeProjector(),
+            limiter=FakeLimiter(),
+            timeout_s=0.05,
+        ),
+        most_ahead=8,
+    )
+    assert [(each.status, each.reason, each.values) async for each in pixels] == [
+        (Status.OK, None, (A[0, 4, 3],)),
+        (Status.TIMED_OUT, "not read within 0.05 s", ()),
+    ]
+
+
 def test_a_drilled_pixel_has_the_wanted_bands() -> None:
     """All bands if none are wanted. A source without one of them is told apart."""
     two = np.stack([A[0], A[0] + 1])
@@ -117,9 +150,12 @@ def test_a_drilled_pixel_has_the_wanted_bands() -> None:
             WindowRule(pixels=(3, 4, 1, 1)),
             bands=bands,
             band_numbers={},
-            reader=FakeReader({"a": A, "two": two}),
-            projector=FakeProjector(),
-            limiter=FakeLimiter(),
+            access=SourceAccess(
+                reader=FakeReader({"a": A, "two": two}),
+                projector=FakeProjector(),
+                limiter=FakeLimiter(),
+                timeout_s=60,
+            ),
             most_ahead=8,
         )
         return [pixel async for pixel in pixels]
@@ -140,9 +176,12 @@ async def test_a_point_without_a_way_to_the_sources_crs_is_told() -> None:
         WindowRule(point=(11.0, 46.0), size=(1, 1), crs="EPSG:4326"),
         bands=None,
         band_numbers={},
-        reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
-        projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
-        limiter=FakeLimiter(),
+        access=SourceAccess(
+            reader=FakeReader({"a": FakeImage(pixels=A, header={"crs": "EPSG:3857"})}),
+            projector=FakeProjector(unknown=frozenset({"EPSG:3857"})),
+            limiter=FakeLimiter(),
+            timeout_s=60,
+        ),
         most_ahead=8,
     )
     (pixel,) = [pixel async for pixel in pixels]

@@ -142,9 +142,7 @@ async def _drilled(hrefs: list[str], rules: list[WindowRule]) -> dict[WindowRule
                     rule,
                     bands=None,
                     band_numbers={},
-                    reader=job.reader,
-                    projector=job.projector,
-                    limiter=job.limiter,
+                    access=job.sources,
                     most_ahead=job.most_ahead,
                 )
                 found[rule] = [list(pixel.values) async for pixel in pixels]

@@ -14,6 +14,7 @@ from handlers.tables.feature_table import list_sources, open_feature_table, open
 from handlers.tables.table_body import admit_table
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
 from pixel_gather.features.series.series_rows import PlaceSeries, json_time
@@ -109,9 +110,12 @@ async def drill_at_once(
                     rule,
                     bands=bands,
                     band_numbers=table.band_numbers,
-                    reader=reader,
-                    projector=RasterioProjector(),
-                    limiter=deployment.limiter,
+                    access=SourceAccess(
+                        reader=reader,
+                        projector=RasterioProjector(),
+                        limiter=deployment.limiter,
+                        timeout_s=LONGEST_S,
+                    ),
                     most_ahead=2 * deployment.settings.concurrency,
                 )
                 async with aclosing(pixels):

@@ -80,9 +80,7 @@ async def drill_async(
                 rule,
                 bands=bands,
                 band_numbers=job.table.band_numbers,
-                reader=job.reader,
-                projector=job.projector,
-                limiter=job.limiter,
+                access=job.sources,
                 most_ahead=job.most_ahead,
             )
             async with aclosing(pixels):

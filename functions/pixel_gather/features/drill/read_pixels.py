@@ -1,5 +1,6 @@
 """Read one pixel of each source. Sources may differ in dtype and bands, as no cube is made."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.locate_window import locate_window
 from pixel_gather.core.plan.longitudes import turn_point
-from pixel_gather.core.ports import Projector, SourceLimiter, SourceReader
+from pixel_gather.core.ports import SourceAccess
 
 type Value = int | float | complex
 
@@ -45,23 +46,27 @@ def drill(
     *,
     bands: Sequence[int] | None,
     band_numbers: Mapping[str, int],
-    reader: SourceReader,
-    projector: Projector,
-    limiter: SourceLimiter,
+    access: SourceAccess,
     most_ahead: int,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
 
     Sources are consumed when needed, so a long list is never in memory. Bands are from 1; None for all. A
-    source whose ``band`` has a number has this band alone, as in a gather.
+    source whose ``band`` has a number has this band alone, as in a gather. A source's time-out includes its
+    retries.
     """
 
     async def read_one(source: Source) -> DrilledPixel:
         cost = Cost()
-        async with limiter.permit(source.href, weight=1) as permit:
+        async with access.limiter.permit(source.href, weight=1) as permit:
             number = None if source.band is None else band_numbers.get(source.band)
             asked = bands if number is None else (number,)
-            pixel = await _drill_one(source, rule, asked, reader, projector, cost=cost)
+            try:
+                async with asyncio.timeout(access.timeout_s):
+                    pixel = await _drill_one(source, rule, asked, access, cost=cost)
+            except TimeoutError:
+                reason = f"not read within {access.timeout_s:g} s"
+                return DrilledPixel(source=source, status=Status.TIMED_OUT, reason=reason)
             if pixel.status is Status.OK:
                 permit.record_read(n_requests=cost.needed_requests)
         return pixel
@@ -73,18 +78,18 @@ async def _drill_one(
     source: Source,
     rule: WindowRule,
     bands: Sequence[int] | None,
-    reader: SourceReader,
-    projector: Projector,
+    access: SourceAccess,
     *,
     cost: Cost,
 ) -> DrilledPixel:
     try:
-        opened = await reader.open_(source.href, overview=None, cost=cost)
+        opened = await access.reader.open_(source.href, overview=None, cost=cost)
         header = opened.header
         wanted = tuple(bands or range(1, header.n_bands + 1))
         if max(wanted) > header.n_bands:
             reason = f"it has {counted(header.n_bands, 'band')}, not {max(wanted)}"
             return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
+        projector = access.projector
         window = locate_window(turn_point(rule, header, projector), header, projector=projector)
         pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
         await opened.read_into([(pixel, window)], wanted, masked=False)
