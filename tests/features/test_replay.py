@@ -316,6 +316,19 @@ def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
     assert found.counts[Drift.SAME] == 1
 
 
+def test_a_folder_is_listed_again_though_a_grid_says_the_window(tmp_path: Path) -> None:
+    """The exact box of ``--like``, in a request that has no window."""
+    written(tmp_path, 2)
+    grid = {"crs": "EPSG:32632", "shape": [8, 8], "transform": [13, 0, 300_050, 0, -13, 4_999_900]}
+    request = {"sources": {"prefix": str(tmp_path), "glob": "*.tif", "time": "_%Y-%m-%d"}, "grid": grid}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    written(tmp_path, 3)
+
+    found = replay(tmp_path / "cube.zarr")
+
+    assert (found.counts[Drift.NEW], found.remarks) == (1, [])
+
+
 NOT_THERE, READ = Version(status=Status.MISSING), Version(status=Status.OK, etag="1")
 NO_IMAGE = Version(status=Status.CORRUPT)
 OTHER = Version(status=Status.OK, etag="2")

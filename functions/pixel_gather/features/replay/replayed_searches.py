@@ -24,12 +24,20 @@ def list_searches(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, A
         if not isinstance(sources, Mapping) or not {*_SEARCHES, "prefix"} & sources.keys():
             continue
         without, times = _without_times(sources)
-        key = json.dumps([without, request.get("window")], sort_keys=True, default=str)
+        key = json.dumps([without, _where(request)], sort_keys=True, default=str)
         ranges.setdefault(key, []).append(times)
     for key, found in ranges.items():
-        sources, window = json.loads(key)
+        sources, where = json.loads(key)
         for times in _merge_ranges(found):
-            yield {"sources": _with_times(sources, times), "window": window}
+            yield {"sources": _with_times(sources, times)} | where
+
+
+def _where(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that say its window. A grid with an exact box is one, too."""
+    grid = request.get("grid")
+    if isinstance(grid, Mapping) and "shape" in grid:
+        return {"grid": grid}
+    return {"window": request.get("window")}
 
 
 def _without_times(sources: Mapping[str, Any]) -> tuple[dict[str, Any], TimeRange]:
