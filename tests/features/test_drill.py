@@ -1,4 +1,4 @@
-"""Drills and indexes report to the limiter which sources were read."""
+"""Drills, indexes and catalogs report to the limiter which sources were read, and wait as long as is said."""
 
 import asyncio
 import math
@@ -9,10 +9,11 @@ import pytest
 
 from pixel_gather import drill as drill_list
 from pixel_gather.core.errors import RequestError, SourceError
-from pixel_gather.core.model.source import Cost, Source
+from pixel_gather.core.model.source import Cost, Header, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.ports import SourceAccess
+from pixel_gather.features.catalog.catalog import open_headers
 from pixel_gather.features.drill.read_pixels import DrilledPixel, drill
 from pixel_gather.features.index.read_headers import index_sources
 from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
@@ -138,6 +139,32 @@ async def test_a_source_that_is_read_too_late_is_told_apart() -> None:
         (Status.OK, None, (A[0, 4, 3],)),
         (Status.TIMED_OUT, "not read within 0.05 s", ()),
     ]
+
+
+@in_loop
+async def test_headers_of_a_catalog_are_opened_as_those_of_an_index() -> None:
+    """The limiter learns of each that was opened. One that opens too late is left out with a reason."""
+
+    class Slow(FakeReader):
+        async def open_(self, href: str, **options: Any) -> Any:
+            if href == "b":
+                await asyncio.sleep(60)
+            return await super().open_(href, **options)
+
+    limiter = FakeLimiter()
+    access = SourceAccess(
+        reader=Slow({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A}),
+        projector=FakeProjector(),
+        limiter=limiter,
+        timeout_s=0.05,
+    )
+
+    (_, one), *others = [each async for each in open_headers(SOURCES, access=access, most_ahead=8)]
+
+    assert isinstance(one, Header)
+    assert (one.width, one.height) == (40, 50)
+    assert [reason for _, reason in others] == ["no such object", "not opened within 0.05 s"]
+    assert [href for href, _ in limiter.read] == ["a"]
 
 
 def test_a_drilled_pixel_has_the_wanted_bands() -> None:

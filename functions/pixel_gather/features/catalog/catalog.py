@@ -1,5 +1,6 @@
 """Make a catalog in this process, from wherever scenes are described, or from the headers of images."""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pixel_gather.core.errors import RequestError, SourceError, StoreError
 from pixel_gather.core.in_order import in_order
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import Cost, Header, Source
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.given_items import as_dict
 from pixel_gather.core.request.href_policy import IN_PROCESS, checked_href, place_text
@@ -492,7 +494,7 @@ async def _add_from_headers(
     async with opened_job(parse_sources(origin.place if given is None else given), settings) as job:
         tally.notes += job.table.notes
         with closing(listed(job.table)) as in_list:
-            each = _headers(in_list, job)
+            each = open_headers(in_list, access=job.sources, most_ahead=job.most_ahead)
             async with aclosing(each) as headers:
                 scene: list[tuple[Source, Header]] = []
                 async for source, header in headers:
@@ -527,18 +529,27 @@ def _add_scene(
         spooled.add(counted_items, name="headers", skipped=tally.skipped)
 
 
-def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
+def open_headers(
+    sources: Iterable[Source], *, access: SourceAccess, most_ahead: int
+) -> AsyncGenerator[tuple[Source, Header | str]]:
     """Open every source, as many at a time as pays, and yield its header or why there is none."""
 
     async def open_one(source: Source) -> tuple[Source, Header | str]:
+        cost = Cost()
         try:
-            async with job.limiter.permit(source.href, weight=1):
-                opened = await job.reader.open_(source.href, overview=None, cost=Cost())
+            async with (
+                access.limiter.permit(source.href, weight=1) as permit,
+                asyncio.timeout(access.timeout_s),
+            ):
+                opened = await access.reader.open_(source.href, overview=None, cost=cost)
+                permit.record_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return source, error.reason
+        except TimeoutError:
+            return source, f"not opened within {access.timeout_s:g} s"
         return source, opened.header
 
-    return in_order(sources, open_one, most_ahead=job.most_ahead)
+    return in_order(sources, open_one, most_ahead=most_ahead)
 
 
 def _write_parquet(spooled: SpooledItems, store: Store, key: str, *, place: str, etag: str) -> list[str]:
