@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 import zarr
+from rasterio.warp import transform_bounds
 from zarr.storage import MemoryStore
 
 from pixel_gather import RequestError, export
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.stac_item import _band
 from support.dependency_groups import module_of_group
+from support.images import write_image
+from support.undrawn import gather_undrawn
 from support.viewed_cubes import gathered_cover, gathered_valley
 
 
@@ -81,6 +85,32 @@ def test_box_across_the_180th_meridian_is_west_of_itself(valley: str, tmp_path: 
     (cube / "zarr.json").write_text(json.dumps(root))
 
     assert item_of(str(cube), tmp_path)["bbox"] == [179.5, -17, -179.5, -16]
+
+
+def test_item_of_rows_at_several_places_has_all_of_them(tmp_path: Path) -> None:
+    """Windows in pixels lie elsewhere in every source. Rows that an append has added are among them."""
+    place, files = tmp_path / "cube.zarr", []
+    for n, west in enumerate((500_000, 500_000, 600_000, 700_000)):
+        pixels = np.ones((16, 16), dtype="uint16")
+        files.append(write_image(tmp_path / f"_2024010{n + 1}.tif", pixels, west=west))
+
+    request: dict[str, Any] = {"window": {"pixels": [0, 0, 16, 16]}}
+    first, later = ({"hrefs": some, "time": "_%Y%m%d"} for some in (files[:3], files[3:]))
+    gather_undrawn(request | {"sources": first}, to=place)
+    gather_undrawn(request | {"sources": later, "output": {"append_to": place}})
+    boxes = []
+    for file in files:
+        with rasterio.open(file) as opened:
+            boxes.append(transform_bounds(opened.crs, "EPSG:4326", *opened.bounds))
+
+    item = item_of(str(place), tmp_path)
+
+    wests, souths, easts, norths = zip(*boxes, strict=True)
+    around = [min(wests), min(souths), max(easts), max(norths)]
+    np.testing.assert_allclose(item["bbox"], around, atol=1e-4)
+    assert (item["geometry"]["type"], len(item["geometry"]["coordinates"])) == ("MultiPolygon", 3)
+    some = item_of(str(place), tmp_path, where="time >= 2024-01-04")
+    np.testing.assert_allclose(some["bbox"], boxes[3], atol=1e-4)
 
 
 def test_a_cube_without_times_is_refused(tmp_path: Path) -> None:

@@ -2,16 +2,27 @@
 
 import json
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import shapely
+import shapely.geometry
 
 from pixel_gather.core.area import wrap_longitude
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.model.footprints import Ring
+from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.locate_window import Placement
+from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
+from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.cube.cf_scaling import read_scaling
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
 
 _EXTENSIONS: Final = "https://stac-extensions.github.io"
 _DATACUBE: Final = f"{_EXTENSIONS}/datacube/v2.2.0/schema.json"
@@ -19,6 +30,8 @@ _PROJECTION: Final = f"{_EXTENSIONS}/projection/v2.0.0/schema.json"
 _RASTER: Final = f"{_EXTENSIONS}/raster/v2.0.0/schema.json"
 _CLASSIFICATION: Final = f"{_EXTENSIONS}/classification/v2.0.0/schema.json"
 _ZARR: Final = "application/vnd.zarr; version=3"
+_MOST_PLACES: Final = 200
+"""Polygons of an item's geometry."""
 
 
 def write_stac_item(rows: CubeRows, path: Path, *, place: str, to: Path) -> None:
@@ -37,7 +50,7 @@ def write_stac_item(rows: CubeRows, path: Path, *, place: str, to: Path) -> None
 
 
 def _item(rows: CubeRows, place: str, to: Path) -> dict[str, Any]:
-    ring = _window(rows.group.attrs)
+    area = _area(rows)
     name = place.rstrip("/").rpartition("/")[2]
     bands = [_band(rows, each) for each in rows.measurements]
     is_remote = "://" in place
@@ -50,14 +63,13 @@ def _item(rows: CubeRows, place: str, to: Path) -> dict[str, Any]:
     times = [each for each in rows.times() if each is not None]
     if not times:
         raise RequestError("a STAC item needs a time, and the rows of this cube have none", field="cube")
-    west, east = min(x for x, _ in ring), max(x for x, _ in ring)
-    south, north = min(y for _, y in ring), max(y for _, y in ring)
+    west, south, east, north = area.bounds
     return {
         "type": "Feature",
         "stac_version": "1.1.0",
         "stac_extensions": extensions,
         "id": Path(name).stem,
-        "geometry": {"type": "Polygon", "coordinates": [[*ring, ring[0]]]},
+        "geometry": shapely.geometry.mapping(area),
         "bbox": [wrap_longitude(west), south, wrap_longitude(east), north],
         "properties": {
             "title": str(rows.group.attrs.get("title", name)),
@@ -82,16 +94,46 @@ def _item(rows: CubeRows, place: str, to: Path) -> dict[str, Any]:
     }
 
 
-def _window(attributes: Any) -> list[tuple[float, float]]:
-    """Return the ring of the window, counter-clockwise as GeoJSON wants it."""
+def _area(rows: CubeRows) -> "BaseGeometry":
+    """Return where the rows lie: the window of a cube that has one grid, else all places of its rows.
+
+    Rings are counter-clockwise, as GeoJSON wants them. Their longitudes go on beyond 180 degrees. Of very
+    many places the box around them is returned.
+    """
+    rings = [*_rings_of_rows(rows)] if "spatial:transform" not in rows.group.attrs else []
+    rings = rings or [_window(rows.group.attrs)]
+    first = rings[0][0][0]
+    places = [
+        shapely.Polygon([(x + 360 * round((first - ring[0][0]) / 360), y) for x, y in ring]) for ring in rings
+    ]
+    area = places[0] if len(places) == 1 else shapely.union_all(places)
+    if shapely.get_num_geometries(area) > _MOST_PLACES:
+        area = shapely.envelope(area)
+    return shapely.orient_polygons(area)
+
+
+def _rings_of_rows(rows: CubeRows) -> Iterator[Ring]:
+    """Yield each place of a window that was read, once; none without a place on the Earth."""
+    height, width = rows.shape
+    grids = dict.fromkeys(
+        (each.crs, each.transform) for of_row in rows.of_read_measurements() for each in of_row.values()
+    )
+    placed = [
+        Placement(width=width, height=height, transform=Transform(*transform), crs=crs, col_off=0, row_off=0)
+        for crs, transform in grids
+        if crs is not None and transform is not None
+    ]
+    found = lay_footprints(placed[0], placed, RasterioProjector()) if placed else None
+    yield from () if found is None else found.sources
+
+
+def _window(attributes: Any) -> Ring:
+    """Return the ring of the window that the cube was planned for."""
     try:
         told = json.loads(attributes["pixel_gather"])["footprints"]["window"]
-        ring = [(float(x), float(y)) for x, y in told]
+        return tuple((float(x), float(y)) for x, y in told)
     except (KeyError, TypeError, ValueError) as error:
         raise RequestError("the cube does not say where on the Earth it lies", field="cube") from error
-    xs, ys = np.array(ring).T
-    area = float(np.sum(xs * np.roll(ys, -1) - np.roll(xs, -1) * ys))
-    return ring if area > 0 else ring[::-1]
 
 
 def _span(first: datetime, last: datetime) -> dict[str, Any]:
