@@ -134,8 +134,8 @@ def run_table(kind: TableKind, features: str, options: dict[str, Any]) -> int:
         made = run(make_table(kind, request, to=to, append_to=append_to, settings=settings, on_progress=show))
     if wide is not None and (n_left_out := write_wide(made.path, Path(wide))):
         click.echo(
-            f"{wide} lacks {counted(n_left_out, 'value')}: an earlier image of the same time has one; "
-            f"{made.path} has all",
+            f"{wide} lacks {counted(n_left_out, 'value')}: an earlier image of the same time, or also "
+            f"without a time, has one; {made.path} has all",
             err=True,
         )
     if html is not None:

@@ -327,6 +327,17 @@ def test_a_wide_table_tells_how_many_values_it_lacks(folder: Path, tmp_path: Pat
     ]
 
 
+def test_images_without_a_time_share_a_wide_column(folder: Path, tmp_path: Path) -> None:
+    """Its title is no empty text, which readers of CSV would replace."""
+    features = [{"id": "in", "x": LEFT + 1000, "y": TOP - 1000}]
+    rows = [{"href": str(folder / f"{n}.tif"), "time": time} for n, time in enumerate(("", "2024-01-02", ""))]
+    points(features, {"rows": rows}, to=tmp_path / "t.parquet", id="id", crs=CRS)
+
+    assert write_wide(tmp_path / "t.parquet", tmp_path / "w.csv") == 1
+
+    assert (tmp_path / "w.csv").read_text().splitlines()[0] == "id,no time,2024-01-02"
+
+
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])
 def test_an_image_without_a_point_is_no_error(folder: Path, tmp_path: Path, method: Any) -> None:
     """A plain list does not say where its images lie."""

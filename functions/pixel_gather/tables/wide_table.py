@@ -13,7 +13,7 @@ from pixel_gather.tables.table_receipt import side_path
 def write_wide(table: Path, to: Path) -> int:
     """Write a table anew, feature by feature. Memory does not grow with the number of features.
 
-    If several images have one time, the first of them with a value counts. The file is replaced.
+    If several images have one time, or none, the first of them with a value counts. The file is replaced.
 
     Returns:
         The number of values that were left out, as an earlier image of their feature and time has one.
@@ -29,7 +29,7 @@ def write_wide(table: Path, to: Path) -> int:
     reader = read_parquet(table)
     values = [name for name in reader.schema.names if name not in (*NO_VALUES, "valid")]
     shorten = all(each.endswith("T00:00:00Z") for each in times if each)
-    titles = {each: each.removesuffix("T00:00:00Z") if shorten else each for each in times}
+    titles = {each: (each.removesuffix("T00:00:00Z") if shorten else each) or "no time" for each in times}
     with replacing(to) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         several = len(values) > 1
