@@ -265,7 +265,7 @@ def test_an_image_without_a_time_makes_no_item() -> None:
     """A search could not order it. The reason says where times come from."""
     item = item_of_headers([(Source(href="a"), HEADER)], collection="images", projector=PROJECTOR)
 
-    assert item == "no time: give the list a column time, or ls --time"
+    assert item == "no time: say where the names have it (--time), or give a list with a column time"
 
 
 def test_columns_of_the_list_become_properties() -> None:

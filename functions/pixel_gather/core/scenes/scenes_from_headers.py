@@ -45,7 +45,7 @@ def item_of_headers(
     """
     source, header = found[0]
     if source.time_us is None:
-        return "no time: give the list a column time, or ls --time"
+        return "no time: say where the names have it (--time), or give a list with a column time"
     found_footprint = lay_footprint(header, projector)
     if isinstance(found_footprint, str):
         return found_footprint
