@@ -392,6 +392,24 @@ def test_only_pairs_near_in_time_are_read(server: LocalServer, tmp_path: Path) -
     assert made.n_far == 2
 
 
+@pytest.mark.parametrize("n_with", [0, 1, 2])
+def test_images_without_a_time_are_told_where_times_count(n_with: int, folder: Path, tmp_path: Path) -> None:
+    """Else a list without times gives a table without a value, and no word why."""
+    features = [{"id": 1, "visited": "2024-06-01", "x": LEFT + 1000, "y": TOP - 1000}]
+    times = ["2024-06-01"] * n_with + [""] * (2 - n_with)
+    rows = [{"href": str(folder / f"{n}.tif"), "time": time} for n, time in enumerate(times)]
+    how: dict[str, Any] = {"id": "id", "crs": CRS}
+
+    without = points(features, {"rows": rows}, to=tmp_path / "all.parquet", **how)
+    made = points(
+        features, {"rows": rows}, to=tmp_path / "near.parquet", time="visited", tolerance="1d", **how
+    )
+
+    told = f"{2 - n_with} of 2 images without a time: no feature is near in time"
+    assert [told in note for note in made.notes if "without a time" in note] == [True] * (n_with < 2)
+    assert not any("without a time" in note for note in without.notes)
+
+
 def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(
     server: LocalServer, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ from pixel_gather.tables.feature_rounds import (
     next_round,
     write_round,
 )
-from pixel_gather.tables.features import Features
+from pixel_gather.tables.features import Features, note_of_timeless
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, last_attempt, result_of
@@ -354,6 +354,7 @@ def _complete(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int, removals: int) -> FeatureState:
+    tolerance_us = opened.asked.request.tolerance_us
     about = {
         "version": __version__,
         "request": opened.about,
@@ -371,9 +372,13 @@ def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int, removals
         n_images=plan.n_images + plan.n_far,
         n_far=plan.n_far,
         columns=list(opened.work.columns),
-        tolerance_us=opened.asked.request.tolerance_us,
+        tolerance_us=tolerance_us,
         about=about,
-        notes=[*opened.table.notes, *opened.features.notes],
+        notes=[
+            *opened.table.notes,
+            *opened.features.notes,
+            *note_of_timeless(opened.table, tolerance_us),
+        ],
         forecast=plan.forecast,
         append_to=opened.asked.append_to,
         has_base=opened.base is not None,

@@ -27,7 +27,7 @@ from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable, refuse_repeated_ids
-from pixel_gather.tables.features import Features
+from pixel_gather.tables.features import Features, note_of_timeless
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measure_each
 from pixel_gather.tables.merge_zone_lines import Combine
@@ -255,7 +255,8 @@ class TableJob(Struct, frozen=True, kw_only=True):
 
     def _made(self, to: Path, parts: PartFolder, written: Written, *, n_far: int) -> MadeTable:
         records = parts.records.values()
-        notes = [*self.job.table.notes, *self.features.notes]
+        untimed = note_of_timeless(self.job.table, self.tolerance_us)
+        notes = [*self.job.table.notes, *self.features.notes, *untimed]
         failed = next((each for each in records if each.status != "ok" and each.reason), None)
         if failed is not None:
             notes.append(f"{shown_href(failed.hrefs[0])} is {failed.status}: {failed.reason}")

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.ports import SourceTable
 from pixel_gather.tables.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -185,6 +186,15 @@ def checked_ids(values: Callable[[], Iterable[object]], n: int) -> np.ndarray[An
             else:
                 are_texts = str(numbers[at]) != str(value)  # 007 is a text
     return np.array([str(value) for value in values()], object) if are_texts else numbers
+
+
+def note_of_timeless(images: SourceTable, tolerance_us: int | None) -> tuple[str, ...]:
+    """Return a note if times have to be near and some images have none. Without a tolerance, none has to."""
+    n = images.n_timeless if images.has_time or images.n_timeless else images.n_rows
+    if tolerance_us is None or not n:
+        return ()
+    told = f"{n:,} of {counted(images.n_rows, 'image')} without a time: no feature is near in time"
+    return (f"{told}. Give the list a column time (ls --time)",)
 
 
 def note_of_empty(features: Features) -> tuple[str, ...]:
