@@ -54,7 +54,7 @@ _LONG_MODULES: Final = (
     "bench/figures/test_draw.py",
     "faults/test_stopped.py",
     "faults/test_chaos_on_stack.py",
-    "faults/test_simulation.py",
+    "faults/",
     "handlers/gather/test_gather_functions.py",
     "features/test_series.py",
     "test_docs_commands.py",
