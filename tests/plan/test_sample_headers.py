@@ -18,8 +18,18 @@ from pixel_gather.core.plan.common_grid import CommonGrid
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.sample_headers import choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.slot_draft import Draft
+from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.request import parse_request
-from support.fakes import UTM, FakeImage, FakeOpened, FakeProjector, FakeReader, FakeTable, table_of
+from support.fakes import (
+    UTM,
+    FakeImage,
+    FakeLimiter,
+    FakeOpened,
+    FakeProjector,
+    FakeReader,
+    FakeTable,
+    table_of,
+)
 from support.plans import planned
 
 SIDE = 48
@@ -39,6 +49,11 @@ def like(**header: Any) -> FakeImage:
     return FakeImage(pixels=PIXELS, header=header)
 
 
+def read_by(reader: FakeReader, *, timeout_s: float = 60.0) -> SourceAccess:
+    """Return how a reader's sources are opened."""
+    return SourceAccess(reader=reader, projector=FakeProjector(), limiter=FakeLimiter(), timeout_s=timeout_s)
+
+
 def drafted(*images: FakeImage, table: FakeTable | None = None, **request: Any) -> Draft:
     """Return what is decided of these images: of a plain list, or of the band red of a table."""
     hrefs = [f"s3://b/{n}" for n in range(len(images))]
@@ -46,7 +61,7 @@ def drafted(*images: FakeImage, table: FakeTable | None = None, **request: Any) 
     name = None if table is None else RED
     of_all: Any = table or table_of(*hrefs)
     reader = FakeReader(dict(zip(hrefs, images, strict=True)))
-    sample = asyncio.run(open_sample(name, given, table=of_all, reader=reader))
+    sample = asyncio.run(open_sample(name, given, table=of_all, access=read_by(reader)))
     return draft_slot(
         sample,
         given,
@@ -234,7 +249,7 @@ def test_a_sample_is_seen_at_the_overview_that_fits_unless_it_has_a_mask(
     monkeypatch.setattr("support.fakes.FakeOpened", Level)
     table, request = table_of_red(3), parse_request({"sources": "list.csv", "window": ALL})
     reader = FakeReader({f"s3://b/{n}": like() for n in range(3)})
-    sample = asyncio.run(open_sample(RED, request, table=table, reader=reader))
+    sample = asyncio.run(open_sample(RED, request, table=table, access=read_by(reader)))
     grid = CommonGrid(resolution=20, resampling={RED: "average"})
 
     fitting, of_mask = (
@@ -247,11 +262,29 @@ def test_a_sample_is_seen_at_the_overview_that_fits_unless_it_has_a_mask(
     assert (of_mask.levels, of_mask.opened) == ((None,) * 3, sample.opened)
 
 
+def test_a_header_is_waited_for_as_long_as_is_said() -> None:
+    """A plan goes on by the others. If there is none, the reason says how long was waited."""
+
+    class Slow(FakeReader):
+        async def open_(self, href: str, **options: Any) -> Any:
+            if href.endswith("1"):
+                await asyncio.sleep(60)
+            return await super().open_(href, **options)
+
+    request = parse_request({"sources": "list.csv", "window": ALL})
+    access = read_by(Slow({f"s3://b/{n}": like() for n in range(2)}), timeout_s=0.05)
+    sample = asyncio.run(open_sample(None, request, table=table_of("s3://b/0", "s3://b/1"), access=access))
+
+    assert len(sample.headers) == 1
+    with pytest.raises(RequestError, match=r"cannot be opened: s3://b/1: not opened within 0\.05 s"):
+        asyncio.run(open_sample(None, request, table=table_of("s3://b/1"), access=access))
+
+
 def test_the_overview_of_a_slot_is_that_of_most_sources() -> None:
     """The first one may have others."""
     table, request = table_of_red(3), parse_request({"sources": "list.csv", "window": ALL})
     reader = FakeReader({f"s3://b/{n}": like() for n in range(3)})
-    sample = asyncio.run(open_sample(RED, request, table=table, reader=reader))
+    sample = asyncio.run(open_sample(RED, request, table=table, access=read_by(reader)))
 
     draft = draft_slot(
         replace(sample, levels=(0, 1, 1)),

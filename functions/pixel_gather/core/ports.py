@@ -1,5 +1,6 @@
 """Interfaces to the outside world. Adapters implement them; tests use fakes."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -7,8 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec import Struct
 
+from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import DescribedCrs, Window
 
@@ -232,6 +235,19 @@ class SourceAccess(Struct, frozen=True, kw_only=True):
 
     timeout_s: float
     """Longest time for one source, retries included."""
+
+    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedSource:
+        """Open a source within the longest time.
+
+        Raises:
+            SourceError: It cannot be opened, or not in time.
+        """
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self.reader.open_(href, overview=overview, cost=cost)
+        except TimeoutError as error:
+            reason = f"not opened within {self.timeout_s:g} s"
+            raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
 
 
 class SourceTable(Protocol):

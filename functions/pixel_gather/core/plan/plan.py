@@ -222,7 +222,7 @@ async def _open_samples(
 ) -> tuple[list[Sample], CommonGrid | None]:
     """Return some headers of each band, and the grid of all: at the overviews that fit it, if asked for."""
     samples = [
-        await open_sample(name, request, table=table, reader=sources.reader)
+        await open_sample(name, request, table=table, access=sources)
         for name in names
         if template is None or table.spread(1, band=name)
     ]

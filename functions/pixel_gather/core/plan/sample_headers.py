@@ -37,7 +37,7 @@ from pixel_gather.core.plan.sample_warnings import (
 )
 from pixel_gather.core.plan.slot_draft import Draft
 from pixel_gather.core.plan.warped_grid import Warp, lay_warp, seen_on
-from pixel_gather.core.ports import OpenedSource, Projector, SourceReader, SourceTable
+from pixel_gather.core.ports import OpenedSource, Projector, SourceAccess, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import GatherRequest
@@ -68,7 +68,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 async def open_sample(
-    name: str | None, request: "GatherRequest", *, table: SourceTable, reader: SourceReader
+    name: str | None, request: "GatherRequest", *, table: SourceTable, access: SourceAccess
 ) -> Sample:
     """Open a sample of one slot's sources.
 
@@ -79,7 +79,7 @@ async def open_sample(
     costs = tuple(Cost() for _ in sources)
     opened = await asyncio.gather(
         *(
-            _open_or_error(reader, source.href, request.level, cost)
+            _open_or_error(access, source.href, request.level, cost)
             for source, cost in zip(sources, costs, strict=True)
         )
     )
@@ -408,10 +408,10 @@ def _warn_of_first_bands(name: str, headers: Sequence[Header]) -> Iterator[str]:
 
 
 async def _open_or_error(
-    reader: SourceReader, href: str, overview: int | None, cost: Cost
+    access: SourceAccess, href: str, overview: int | None, cost: Cost
 ) -> OpenedSource | SourceError:
     try:
-        return await reader.open_(href, overview=overview, cost=cost)
+        return await access.open_(href, overview=overview, cost=cost)
     except SourceError as error:
         return error
 

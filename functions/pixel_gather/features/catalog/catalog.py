@@ -1,6 +1,5 @@
 """Make a catalog in this process, from wherever scenes are described, or from the headers of images."""
 
-import asyncio
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -537,16 +536,11 @@ def open_headers(
     async def open_one(source: Source) -> tuple[Source, Header | str]:
         cost = Cost()
         try:
-            async with (
-                access.limiter.permit(source.href, weight=1) as permit,
-                asyncio.timeout(access.timeout_s),
-            ):
-                opened = await access.reader.open_(source.href, overview=None, cost=cost)
+            async with access.limiter.permit(source.href, weight=1) as permit:
+                opened = await access.open_(source.href, overview=None, cost=cost)
                 permit.record_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return source, error.reason
-        except TimeoutError:
-            return source, f"not opened within {access.timeout_s:g} s"
         return source, opened.header
 
     return in_order(sources, open_one, most_ahead=most_ahead)

@@ -57,7 +57,7 @@ async def _grid_of_file(place: str, sign: Any, settings: Settings) -> Placement:
     async with opened_job(request.sources, settings) as job:
         source = next(listed(job.table))
         try:
-            header = (await job.reader.open_(source.href, overview=None, cost=Cost())).header
+            header = (await job.sources.open_(source.href, overview=None, cost=Cost())).header
         except SourceError as error:
             raise RequestError(str(error), field=LIKE) from error
     whole = Window(col_off=0, row_off=0, width=header.width, height=header.height)
