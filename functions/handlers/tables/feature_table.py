@@ -144,7 +144,8 @@ async def open_feature_table(
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))
-        reader = KeepsFirst(await stack.enter_async_context(open_reader(deployment, gather.sources.sign)))
+        signed = await stack.enter_async_context(open_reader(deployment, gather.sources.sign))
+        reader = KeepsFirst(signed, timeout_s=LONGEST_IMAGE_S)
         values, base, etag = request.values_for_list, None, None
         if asked.append_to is not None:
             tables = CommittedTables(deployment)

@@ -398,7 +398,7 @@ async def _open_job(
     values = request.values_for_list
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with opened_job(request.sources_near(checked), settings, keeps=keeps) as job:
-        reader = KeepsFirst(job.reader)
+        reader = KeepsFirst(job.reader, timeout_s=settings.source_timeout_s)
         if not values.values and base is not None:
             values = values.of_bands(base.receipt["request"]["values"])
         if not values.values:

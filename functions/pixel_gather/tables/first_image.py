@@ -1,9 +1,11 @@
 """Which bands a table has if none is named: those of the first image that can be opened."""
 
+import asyncio
 from collections.abc import Iterable
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost, Header, Source
+from pixel_gather.core.model.status import Status
 from pixel_gather.core.ports import LevelledSource
 from pixel_gather.io.reader import CogReader
 
@@ -14,9 +16,9 @@ _SAMPLES = 5
 class KeepsFirst:
     """Opens images, and the one that was looked at first without a second request."""
 
-    def __init__(self, reader: CogReader) -> None:
-        """Keep nothing yet."""
-        self._reader = reader
+    def __init__(self, reader: CogReader, *, timeout_s: float) -> None:
+        """Keep nothing yet. The first image is waited for as long as any."""
+        self._reader, self._timeout_s = reader, timeout_s
         self._kept: dict[str, tuple[bytes | None, Cost]] = {}
 
     async def bands_of_first(self, sources: Iterable[Source]) -> list[str]:
@@ -45,7 +47,12 @@ class KeepsFirst:
             SourceError: It cannot be opened.
         """
         cost = Cost()
-        opened = await self._reader.open_(href, overview=None, cost=cost)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                opened = await self._reader.open_(href, overview=None, cost=cost)
+        except TimeoutError as error:
+            reason = f"not opened within {self._timeout_s:g} s"
+            raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
         self._kept[href] = opened.packed_header, cost
         return opened.header
 
