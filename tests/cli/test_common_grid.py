@@ -113,6 +113,22 @@ def test_a_grid_that_is_far_too_coarse_is_named(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().err
     assert "5 tasks of 0.016 MiB" in said
     assert "a smaller grid.resolution (--grid) takes less" in said
+    assert "because its CRS counts in degrees. If metres are meant, name a CRS" in said
+
+
+def test_a_limit_of_less_than_a_byte_is_not_told_as_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks of 0 MiB would be no help."""
+    write_image(tmp_path / "0.tif", np.ones((64, 64), "uint8"), crs="EPSG:32632")
+    listed = tmp_path / "list.txt"
+    listed.write_text("0.tif\n")
+    asked = (str(listed), "--point", "6.4,45.1", "--size", "9,9", "--grid", "10", "--grid-crs", "EPSG:4326")
+    assert status_of(["plan", "--sources", *asked]) == 2
+
+    said = capsys.readouterr().err
+    assert "tasks of less than a byte" in said
+    assert "pixels of the grid are 10 degrees wide" in said
 
 
 WHOLE = "from whole pixels of the sources"

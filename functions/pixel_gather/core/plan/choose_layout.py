@@ -211,6 +211,8 @@ def _check_tasks(
 
 
 def _mib(nbytes: float) -> str:
+    if nbytes < 1:
+        return "less than a byte"
     size = nbytes / 2**20
     return f"{size:,.0f} MiB" if size >= 1 else f"{size:.2g} MiB"
 

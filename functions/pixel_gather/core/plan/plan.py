@@ -143,18 +143,27 @@ async def plan_cube(
         check_one_grid([(each.name, Placement.on(each.grid, each.window)) for each in slots])
     _check_one_size(slots)
     geographic_crs = None if grid is None else crs_in_degrees(slots[0].grid, sources.projector)
+    of_degrees = (
+        ()
+        if grid is None or geographic_crs is None
+        else tuple(warnings_of_degrees(slots, grid.resolution, sources.projector))
+    )
     if grid is None and request.windows is None and template is None:
         _check_one_resolution(slots)
     _check_window(drafts, request.limits)
 
     # Which arrays hold the pixels, and how are these cut? The plan chooses, or it inherits.
-    most_nbytes = workers.max_task_nbytes
-    chosen = template or _template_of_new_cube(request, table, drafts, grid, max_task_nbytes=most_nbytes)
+    try:
+        chosen = template or _template_of_new_cube(
+            request, table, drafts, grid, max_task_nbytes=workers.max_task_nbytes
+        )
+    except BudgetError as error:
+        raise BudgetError(". ".join((error.message, *of_degrees)), field=error.field) from error
     reduction = reduction_by(chosen, append, table)
     if template is not None:
         columns = columns_of_scenes(table)
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns)
-        check_task_fits(template, most_nbytes, reduction=reduction)
+        check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
 
     # What will it take?
     n_sources = table.n_sources + append.n_again + append.n_beside
@@ -192,11 +201,7 @@ async def plan_cube(
         reduction=reduction,
         warnings=gravest_first(
             (
-                *(
-                    warnings_of_degrees(slots, chosen.resolution or 0.0, sources.projector)
-                    if geographic_crs
-                    else ()
-                ),
+                *of_degrees,
                 *(warning for draft in drafts for warning in draft.warnings),
                 *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
                 *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
