@@ -1261,6 +1261,18 @@ def table_of_points(status: str = "SUCCEEDED") -> dict[str, Any]:
     return ranking(status, output=json.dumps(result))
 
 
+def test_status_tells_the_notes_of_a_table(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the same command does without a deployment."""
+    document = table_of_points()
+    document["result"]["notes"] = ["1 feature without coordinates: the table says empty"]
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    api.on(f"GET /v1/tables/{ID}", document)
+
+    assert run("status", ID) == 0
+
+    assert "warning       1 feature without coordinates" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("result", "said"),
     [

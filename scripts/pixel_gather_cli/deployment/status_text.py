@@ -137,7 +137,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "report", report
     if "report_in_console" in links:
         yield "in a browser", links["report_in_console"]
-    for warning in () if is_earlier else document.get("warnings", ()):
+    notes = (document.get("result") or {}).get("notes", ())  # of a table
+    for warning in () if is_earlier else (*document.get("warnings", ()), *notes):
         yield "warning", warning
     if document.get("error"):
         detail = _NAME_OF_UPLOAD.sub("the uploaded list, line", document["error"]["detail"])
