@@ -211,6 +211,8 @@ MISTAKES = [
         r"is needed. Also wrong: source \(there is no such field; did you mean sources\?\)$",
     ),
     Mistake("a field of others", PLAIN | {"colour": 1}, "colour", "no such field; a request takes sources"),
+    Mistake("of an object", PLAIN | {"codec": "zstd"}, "codec", r"field; did you mean output.codec\?$"),
+    Mistake("of several", PLAIN | {"band": 1}, "band", r"did you mean sources.band, mask.band or bands\?$"),
     Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", r"field; did you mean window\?$"),
     Mistake(
         "typing error below",

@@ -114,20 +114,35 @@ def _is_branch_name(part: object) -> bool:
 
 
 def _likely(path: list[str], model: type[BaseModel]) -> str:
-    """Return a guess at the field that a wrong name stands for; empty if none is like it."""
+    """Return a guess at the field that a wrong name stands for; empty if none is like it.
+
+    A field of the request may belong into one of its objects, such as codec into output.
+    """
     from difflib import get_close_matches  # noqa: PLC0415 # takes 20 ms, for a mistake alone
 
     near = get_close_matches(path[-1], _fields_at(path[:-1], model).split(", "), n=1, cutoff=_LIKE)
-    return f"; did you mean {near[0]}?" if near else ""
+    inside = [] if len(path) > 1 else [f"{each}.{path[-1]}" for each in _objects_with(path[-1], model)]
+    *others, last = [*inside, *near] or [""]
+    return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
+
+
+def _objects_with(name: str, model: type[BaseModel]) -> list[str]:
+    """Return the fields of a model that may be an object with a field of this name."""
+    return [
+        field
+        for field, info in model.model_fields.items()
+        if any(name in each.model_fields for each in _models_in(info.annotation))
+    ]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models among the types of a field."""
+    types = (annotation, *get_args(annotation))
+    return [each for each in types if isinstance(each, type) and issubclass(each, BaseModel)]
 
 
 def _fields_at(path: list[str], model: type[BaseModel]) -> str:
     """Return the names of the fields of the object at a path."""
     for name in path:
-        annotation = model.model_fields[name].annotation
-        model = next(
-            each
-            for each in (annotation, *get_args(annotation))
-            if isinstance(each, type) and issubclass(each, BaseModel)
-        )
+        model = _models_in(model.model_fields[name].annotation)[0]
     return ", ".join(model.model_fields)
