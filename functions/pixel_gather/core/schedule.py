@@ -156,7 +156,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     def _check_table(self) -> None:
         """Refuse a table without a name or a search. The rest is checked at the tick, with the features."""
         if not self.cube:
-            raise RequestError("name the table that grows", field="request.append_to")
+            raise RequestError("name the table that grows (--append-to)", field="request.append_to")
         sources = self.request.get("sources")
         searched = [each for each in ("stac", "catalog") if isinstance(sources, Mapping) and each in sources]
         if len(searched) != 1 or not isinstance(self.request["sources"][searched[0]], Mapping):
@@ -182,7 +182,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         output = self.request.get("output")
         named = output.get("append_to") if isinstance(output, Mapping) else None
         if not isinstance(named, str) or not named:
-            raise RequestError("name the cube that grows", field="request.output.append_to")
+            raise RequestError("name the cube that grows (--append-to)", field="request.output.append_to")
         return named.removesuffix(".zarr")
 
     def check_new(
