@@ -56,7 +56,10 @@ def check_names(names: Sequence[str]) -> None:
             "and any other STAC items by --items, both with --assets"
         )
     if "href" not in names:
-        raise ValueError(f"there is no column href; the columns are {', '.join(names)[:500]}")
+        raise ValueError(
+            f"there is no column href; the columns are {', '.join(names)[:500]}. Name the one of the files' "
+            "addresses href"
+        )
     if twice := next((name for name, n in Counter(names).items() if n > 1), None):
         raise ValueError(f"there are two columns {twice!r}; rename one")
     if len(names) > N_MAX_COLUMNS:
