@@ -581,9 +581,10 @@ def test_what_a_cube_has_of_its_archive_holds_for_its_replay(tmp_path: Path, fir
     gather_undrawn(request | {"sources": listed[:4]} | first | {"output": output}, to=tmp_path / "a.zarr")
     gather_undrawn(request | {"sources": listed[4:]}, to=tmp_path / "b.zarr")
 
-    found = replay(tmp_path / "b.zarr")
+    for to in (None, tmp_path / "elsewhere/c.zarr"):
+        found = replay(tmp_path / "b.zarr", to, settings=UNDRAWN)
 
-    assert (found.counts, found.remarks) == ({Drift.SAME: 4}, [])
+        assert (found.counts, found.remarks) == ({Drift.SAME: 4}, [])
 
 
 def test_a_new_cube_of_another_dtype_is_not_compared(tmp_path: Path) -> None:

@@ -58,9 +58,35 @@ async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: Archive
     if request.output.archive is None or archive is None:
         return True
     template = CubeTemplate.of(plan, is_aligned=request.shares_grid)
-    content = {"format": _FORMAT, "digest": plan.digest, "template": template.to_json()}
-    key = _key(request.output.archive)
-    return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None) is not None
+    return await _put_template(request.output.archive, template, plan.digest, archive)
+
+
+async def copy_archive(
+    request: "GatherRequest", of_cube: CubeTemplate, digest: str, to: ArchiveStore
+) -> None:
+    """Store what a cube has of its archive in another folder, for a gather of the same request there.
+
+    Nothing is done without an archive, or if the folder has one of this name.
+
+    Args:
+        request: The cube's.
+        of_cube: What the cube prescribes.
+        digest: The cube's.
+        to: The folder.
+    """
+    if request.output.archive is None:
+        return
+    is_aligned = of_cube.is_aligned and (request.shares_grid or of_cube.resolution is not None)
+    await _put_template(request.output.archive, replace(of_cube, is_aligned=is_aligned), digest, to)
+
+
+async def _put_template(name: str, template: CubeTemplate, digest: str, archive: ArchiveStore) -> bool:
+    """Put the file of an archive. Return False if it is there."""
+    content = {"format": _FORMAT, "digest": digest, "template": template.to_json()}
+    return (
+        await archive.put_object(_key(name), json.dumps(content, indent=2).encode(), replaces=None)
+        is not None
+    )
 
 
 def order_bands(table: SourceTable, template: CubeTemplate | None) -> SourceTable:

@@ -15,11 +15,13 @@ from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_plan import Append, CubePlan
 from pixel_gather.core.plan.plan_again import Again, plan_again
 from pixel_gather.core.request.check_arguments import check_arguments
+from pixel_gather.core.request.href_policy import parent_of
 from pixel_gather.core.request.output import Output
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.find_drift import Drift, Replayed, SourceDrift, Version, find_drift
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.engine.archive import copy_archive
 from pixel_gather.engine.find_failed_rows import may_read
 from pixel_gather.features.gather.gather import gather_listed
 from pixel_gather.features.replay.read_sources_again import (
@@ -33,14 +35,15 @@ from pixel_gather.features.replay.read_sources_again import (
 from pixel_gather.features.replay.replayed_searches import list_searches
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.joined_places import refuse_joined
-from pixel_gather.in_process.places import open_existing
+from pixel_gather.in_process.places import check_new_place, open_existing, show_place
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.staged_cube import FOUND_LIST_KEY
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.stored_table import StoredTable
+from pixel_gather.io.cube.zarr_cube import ZarrCube
 from pixel_gather.io.event_loop import run
-from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.object_store import Objects, open_place
 
 type OnSource = Callable[[SourceDrift], None]
 
@@ -266,8 +269,13 @@ async def _gather_new_cube(
 ) -> SecondLook:
     """Gather into a new cube and open it."""
     content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
+    request = _own_request(cube) or _listed_request(cube, cube.receipt.request)
+    if request.output.archive is not None:
+        folder = parent_of(check_new_place(to))
+        archive = ZarrCube(open_place(folder, settings.stores), show_place(folder))
+        await copy_archive(request, cube.template, cube.receipt.digest, archive)
     gathered = await gather_listed(
-        _own_request(cube) or _listed_request(cube, cube.receipt.request),
+        request,
         to=to,
         table=_table(cube, found_list=content),
         settings=settings,
