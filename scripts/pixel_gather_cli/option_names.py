@@ -13,7 +13,6 @@ from pixel_gather.core.errors import BudgetError, RequestError
 _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "append_to": ("cube",),
     "cube": ("append_to", "cubes"),
-    "features": ("point", "geojson"),
     "frames_per_second": ("fps",),
     "grid.crs": ("grid_crs",),
     "id": ("id_", "id_column"),

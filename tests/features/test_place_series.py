@@ -157,3 +157,19 @@ def test_a_page_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     """With its place."""
     with pytest.raises(StoreError, match="cannot be written"):
         write_page([], tmp_path / "no" / "page.html", title="t")
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        ({"point": (46, 111)}, "point"),
+        ({"geojson": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 111], [0, 0]]]}}, "geojson"),
+    ],
+    ids=["point", "geojson"],
+)
+def test_a_place_that_is_not_on_the_earth_is_named(place: dict[str, Any], field: str) -> None:
+    """By what was given, as a series has no features."""
+    with pytest.raises(RequestError, match="latitudes from -90 to 90") as refused:
+        series(str(DEMO), **place)
+
+    assert refused.value.field == field

@@ -17,7 +17,7 @@ from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
-from pixel_gather.features.series.series_rows import PlaceSeries, json_time
+from pixel_gather.features.series.series_rows import PlaceSeries, json_time, naming_place
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.image_work import measure_each
@@ -47,19 +47,20 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
     began = time.monotonic()
     asked = admit_table(given, deployment.settings)
     await deployment.check_not_halted()
-    try:
-        async with (
-            asyncio.timeout(LONGEST_S),
-            open_feature_table(asked, deployment, left_s=LONGEST_S) as opened,
-        ):
-            if opened.table.n_rows > MOST_AT_ONCE:
-                raise LargerError
-            read = measure_each(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
-            async with aclosing(read):
-                images = [(record, lines) async for record, lines, _ in read]
-            columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
-    except TimeoutError as error:
-        raise LargerError from error
+    with naming_place(is_point=asked.kind.about["kind"] == "points"):
+        try:
+            async with (
+                asyncio.timeout(LONGEST_S),
+                open_feature_table(asked, deployment, left_s=LONGEST_S) as opened,
+            ):
+                if opened.table.n_rows > MOST_AT_ONCE:
+                    raise LargerError
+                read = measure_each(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
+                async with aclosing(read):
+                    images = [(record, lines) async for record, lines, _ in read]
+                columns, notes = opened.work.columns, [*opened.table.notes, *opened.features.notes]
+        except TimeoutError as error:
+            raise LargerError from error
     found = PlaceSeries.of(images, columns)
     for row in found.rows:
         row["time"] = None if row["time"] is None else json_time(row["time"])

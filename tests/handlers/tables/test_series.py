@@ -110,6 +110,7 @@ def test_a_long_series_is_a_table_job(
     [
         ("/series", {"list": LIST}, "point"),
         ("/series", {"point": "1", "list": LIST}, "point"),
+        ("/series", {"point": "46,111", "list": LIST}, "point"),
         ("/series", {"point": "1,2", "list": LIST, "datetime": "2024"}, "list"),
         ("/series", {"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
         ("/series", {"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),

@@ -8,7 +8,7 @@ from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.given_fields import check_one_of
 from pixel_gather.features.points.measure_points import PointTable
 from pixel_gather.features.points.point_pixels import Method
-from pixel_gather.features.series.series_rows import PlaceSeries, check_one_feature
+from pixel_gather.features.series.series_rows import PlaceSeries, check_one_feature, naming_place
 from pixel_gather.features.zones.measure_zones import ZoneTable
 from pixel_gather.in_process.progress import Progress
 from pixel_gather.in_process.settings import Settings
@@ -76,7 +76,8 @@ async def series_async(
 ) -> PlaceSeries:
     """Return the values; see `series`."""
     kind = PointTable(Method()) if is_point else ZoneTable.of(_MEAN, merge=False)
-    columns, images = await measure_images(kind, request, settings=settings, on_progress=on_progress)
+    with naming_place(is_point=is_point):
+        columns, images = await measure_images(kind, request, settings=settings, on_progress=on_progress)
     return PlaceSeries.of(images, columns)
 
 

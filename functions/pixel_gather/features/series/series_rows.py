@@ -1,7 +1,8 @@
 """The values of images at one place as rows, in the order of time. Pure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,6 +14,17 @@ from pixel_gather.tables.features import NO_TIME
 from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, units_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@contextmanager
+def naming_place(*, is_point: bool) -> Iterator[None]:
+    """Let errors about the features name what was given instead: the point, or the polygon."""
+    try:
+        yield
+    except RequestError as error:
+        if error.field != "features":
+            raise
+        raise RequestError(error.message, field="point" if is_point else "geojson") from error
 
 
 class PlaceSeries(Struct, frozen=True):
