@@ -630,6 +630,19 @@ def test_classes_have_a_legend_and_shares(page: Page, tmp_path: Path) -> None:
     assert other == "class 0class 1class 2"
 
 
+@pytest.mark.parametrize("name", ["units", "scaled_units"])
+def test_a_few_integers_with_a_unit_are_amounts(page: Page, tmp_path: Path, name: str) -> None:
+    """They have a ramp, and no classes, also if only the values after each row's scale have the unit."""
+    place = gathered_classes(tmp_path).place
+    with _metadata(obstore.store.LocalStore(place)) as root:
+        root["consolidated_metadata"]["metadata"]["kind"]["attributes"][name] = "K"
+    with _serving(place) as (url, _):
+        page.open_(f"{url}#row=1&show=kind")
+        key = page.text("key")
+
+    assert "class" not in key
+
+
 def test_classes_of_the_files_have_their_colours_and_names(page: Page, land_cover: str) -> None:
     """A palette's black entries are left out of the cube, so what has no colour there is black."""
     with _serving(land_cover) as (url, _):

@@ -11,7 +11,7 @@ export function classesOf(cube, band, layers) {
   const isInteger = /^u?int|^bool/.test(dtype);
   if (!isInteger) return null;
   const isSaid = "flag_values" in attributes || isNamedClasses(band);
-  if (!isSaid && "units" in attributes) return null;
+  if (!isSaid && ("units" in attributes || "scaled_units" in attributes)) return null;
   const values = valuesIn(layers, isSaid ? 256 : MOST_CLASSES);
   if (!values || (!isSaid && (values.length < 2 || countOf(layers) < FEWEST_PIXELS))) return null;
   const said = saidClasses(attributes, band);
