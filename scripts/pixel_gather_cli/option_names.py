@@ -19,6 +19,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "limits": ("max_usd", "times_source"),
     "measurement": ("measurements", "rgb"),
     "output": ("codec", "zfp_tolerance"),
+    "points": ("features",),
     "output.bands": ("band_axis",),
     "output.sharding": ("no_sharding",),
     "search": ("remove",),
@@ -27,6 +28,7 @@ _FILLED_BY: Final[dict[str, tuple[str, ...]]] = {
     "time": ("time_column",),
     "usd": ("max_usd",),
     "window": ("tile", "pixels", "bbox", "point"),
+    "zones": ("features",),
 }
 """Fields of requests whose options have other names, and the fields of several options."""
 

@@ -972,6 +972,18 @@ def test_a_deployments_refusal_names_the_options(
     assert capsys.readouterr().err == f"pixel-gather: {line}\n"
 
 
+@pytest.mark.parametrize("kind", ["points", "zones"])
+def test_a_deployments_refusal_of_features_names_the_argument(
+    kind: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is called by the kind of the table there."""
+    what = problem("request_error", 422, f"{kind}: it is empty", field=kind, reason="it is empty")
+    api.on("POST /v1/tables", what)
+
+    assert run(kind, "s3://farms/a.csv", "--sources", "s3://scenes/a.txt", "--by", "b1", "--deployed") == 2
+    assert capsys.readouterr().err == "pixel-gather: FEATURES: it is empty\n"
+
+
 def test_no_credentials_is_one_line(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,11 +136,12 @@ async def open_feature_table(
         TimeoutError: The list takes too long to read.
     """
     request, kind = asked.request, asked.kind
-    features = await asyncio.to_thread(_features, asked, deployment)
-    if asked.append_to is not None:
-        refuse_repeated_ids(features)
-    checked = await asyncio.to_thread(kind.check, features)
-    gather = asked.gather(checked, deployment.settings)
+    with naming_field(kind.about["kind"], of="features"):
+        features = await asyncio.to_thread(_features, asked, deployment)
+        if asked.append_to is not None:
+            refuse_repeated_ids(features)
+        checked = await asyncio.to_thread(kind.check, features)
+        gather = asked.gather(checked, deployment.settings)
     keeps = SceneFilter(checked, RasterioProjector()).meets
     async with AsyncExitStack() as stack:
         table = await stack.enter_async_context(open_table(gather, deployment, left_s=left_s, keeps=keeps))

@@ -489,6 +489,16 @@ def test_statistics_of_a_wrong_kind_are_named(service: Service) -> None:
         ({"sources": ["s3://sources/gone.tif"]}, "sources", ""),
         ({"sources": "s3://sources/gone.csv"}, "sources.list", "the list cannot be read"),
         ({"points": "s3://sources/gone.csv"}, "points", "the file of features cannot be read"),
+        (
+            {"points": {"type": "Point", "coordinates": [46, 111]}, "id": None, "crs": "EPSG:4326"},
+            "points",
+            "latitudes from -90 to 90",
+        ),
+        (
+            {"points": {"type": "LineString", "coordinates": [[1, 2], [3, 4]]}, "id": None},
+            "points",
+            "no single points",
+        ),
     ],
     ids=str,
 )

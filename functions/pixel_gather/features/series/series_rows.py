@@ -14,6 +14,8 @@ from pixel_gather.tables.features import NO_TIME
 from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, units_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FEATURES: Final = ("features", "points", "zones")
+"""What errors about the place name: in process, and of a deployment's tables."""
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def naming_place(*, is_point: bool) -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        if error.field != "features":
+        if error.field not in _FEATURES:
             raise
         raise RequestError(error.message, field="point" if is_point else "geojson") from error
 
