@@ -249,3 +249,20 @@ def test_hidden_pixels_need_a_value(tmp_path: Path) -> None:
     ):
         make_plan(REQUEST | {"sources": sources})
     assert make_plan(REQUEST | {"sources": sources, "nodata": 0}).mask is not None
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_an_append_by_other_masks_of_the_files_is_warned_of(tmp_path: Path, *, masked: bool) -> None:
+    """Rows of one cube would differ in what they hide."""
+    listed = [write_image(tmp_path / f"{n}.tif", np.full((32, 32), 7, "uint8")) for n in range(3)]
+    request = {"window": {"pixels": [0, 0, 8, 8]}}
+    gather_undrawn(request | {"sources": listed[:1], "masked": masked}, to=tmp_path / "cube")
+    append = request | {"output": {"append_to": tmp_path / "cube"}}
+
+    alike = gather_undrawn(append | {"sources": listed[1:2], "masked": masked})
+    other = gather_undrawn(append | {"sources": listed[2:], "masked": not masked})
+
+    (warning,) = [each for each in other.report.warnings if "own mask" in each]
+    assert f"give masked: {str(masked).lower()} to read all rows alike" in warning
+    assert warning.startswith("the cube's first rows hide") is masked
+    assert not [each for each in alike.report.warnings if "own mask" in each]

@@ -203,7 +203,7 @@ async def plan_cube(
             (
                 *of_degrees,
                 *(warning for draft in drafts for warning in draft.warnings),
-                *warnings_of_plan(request, table, template, estimate=estimate, workers=on_aws),
+                *warnings_of_plan(request, table, template, append=append, estimate=estimate, workers=on_aws),
                 *warnings_of(request, drafts, codec=chosen.codec, by_reference=by_reference),
             )
         ),

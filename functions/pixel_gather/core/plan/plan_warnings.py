@@ -11,6 +11,7 @@ from pixel_gather.core.estimate.pricing import PRICES_OF, SAME_PRICES
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import NO_INTEGER
+from pixel_gather.core.plan.cube_plan import Append
 from pixel_gather.core.plan.cube_template import CubeTemplate
 from pixel_gather.core.plan.reduced_table import ReducedTable
 from pixel_gather.core.ports import SourceTable
@@ -31,6 +32,7 @@ def warnings_of_plan(
     table: SourceTable,
     template: CubeTemplate | None,
     *,
+    append: Append,
     estimate: Estimate,
     workers: WorkerPool,
 ) -> Iterator[str]:
@@ -40,12 +42,14 @@ def warnings_of_plan(
         request: The checked request.
         table: The list.
         template: What the cube inherits.
+        append: Where the rows go.
         estimate: Of the plan.
         workers: Those of the estimate.
     """
     yield from _warnings_of_times(request, table, template)
     yield from _warnings_of_list(table)
     yield from _warnings_of_columns(template, table)
+    yield from _warnings_of_masked(request, append)
     yield from _warnings_of_index(request, table)
     yield from _warnings_of_transfer(table, estimate, workers)
     yield from _warnings_of_prices(workers)
@@ -107,6 +111,19 @@ def _warnings_of_columns(template: CubeTemplate | None, table: SourceTable) -> I
             missing_is = f"{NO_INTEGER} is missing" if each.is_large else "NaN is missing"
             opened = "as int64, as float64 cannot hold its values" if each.is_large else "as float64"
             yield f"so xarray opens the column {each.name} {opened}: {missing_is}"
+
+
+def _warnings_of_masked(request: "GatherRequest", append: Append) -> Iterator[str]:
+    """Warn about rows that hide the pixels of their own masks, where others of the cube do not."""
+    if append.is_first:
+        return
+    first = bool(append.origin.get("request", {}).get("masked"))
+    if first != request.masked:
+        hide, show = ("the cube's first rows", "these") if first else ("these rows", "the cube's first ones")
+        yield (
+            f"{hide} hide the pixels that a source's own mask or alpha band hides, and {show} do not: give "
+            f"masked: {str(first).lower()} to read all rows alike"
+        )
 
 
 def _warnings_of_index(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
