@@ -405,9 +405,10 @@ def test_images_without_a_time_are_told_where_times_count(n_with: int, folder: P
         features, {"rows": rows}, to=tmp_path / "near.parquet", time="visited", tolerance="1d", **how
     )
 
-    told = f"{2 - n_with} of 2 images without a time: no feature is near in time"
-    assert [told in note for note in made.notes if "without a time" in note] == [True] * (n_with < 2)
-    assert not any("without a time" in note for note in without.notes)
+    has = "has" if n_with else "have"
+    told = f"{2 - n_with} of 2 images {has} no time, so no feature is near in time"
+    assert [told in note for note in made.notes if "no time" in note] == [True] * (n_with < 2)
+    assert not any("no time" in note for note in without.notes)
 
 
 def test_scenes_of_a_search_that_no_feature_lies_on_are_never_opened(

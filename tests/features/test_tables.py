@@ -115,7 +115,10 @@ def test_other_calls_take_tables(tmp_path: Path) -> None:
         ([{"href": HREFS[0]}, "b"], "sources.rows line 2: give a dict for each row"),
         ([{"href": HREFS[0], "when": [1]}], "sources.rows line 1: column when holds a list"),
         ([{"href": HREFS[0], "time": "May"}], "sources.rows line 1: column time is 'May'"),
-        (pd.DataFrame({"name": ["a"]}), "the columns are name. Name the one of the files' addresses href"),
+        (
+            pd.DataFrame({"name": ["a"]}),
+            "the columns are name. Rename the one with the addresses of the files to href",
+        ),
         (ArrowTable.from_pydict({"name": Array(["a"], DataType.string())}), "there is no column href"),
         (pd.DataFrame({"href": []}), "the list names no source"),
         ({"rows": 7}, "give a data frame, an Arrow table, or a list of dicts"),

@@ -193,8 +193,9 @@ def note_of_timeless(images: SourceTable, tolerance_us: int | None) -> tuple[str
     n = images.n_timeless if images.has_time or images.n_timeless else images.n_rows
     if tolerance_us is None or not n:
         return ()
-    told = f"{n:,} of {counted(images.n_rows, 'image')} without a time: no feature is near in time"
-    return (f"{told}. Give the list a column time (ls --time)",)
+    verb = "has" if n == 1 else "have"
+    told = f"{n:,} of {counted(images.n_rows, 'image')} {verb} no time, so no feature is near in time"
+    return (f"{told}: give the list a column time (ls --time)",)
 
 
 def note_of_empty(features: Features) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ def check_names(names: Sequence[str]) -> None:
         )
     if "href" not in names:
         raise ValueError(
-            f"there is no column href; the columns are {', '.join(names)[:500]}. Name the one of the files' "
-            "addresses href"
+            f"there is no column href; the columns are {', '.join(names)[:500]}. Rename the one with the "
+            "addresses of the files to href"
         )
     if twice := next((name for name, n in Counter(names).items() if n > 1), None):
         raise ValueError(f"there are two columns {twice!r}; rename one")
