@@ -212,7 +212,7 @@ def test_a_damaged_catalog_can_be_made_anew(tmp_path: Path) -> None:
 
 IMAGES = sorted((Path(__file__).parents[1] / "data/series/files/stactools-nclimgrid").glob("*.tif"))[:2]
 ODD = (
-    item("too far", box=(179.0, 46.0, 181.5, 47.0)),
+    item("too far", box=(179.0, 46.0, 381.5, 47.0)),
     item("no time", time=None),
     item("no shape", geometry={"type": "Blob"}),
     {**item("no place"), "bbox": None, "geometry": None},
@@ -231,7 +231,7 @@ def test_odd_items_end_no_catalog(tmp_path: Path) -> None:
     assert (made.n_scenes, made.n_left_out) == (3, 5)
     named = " ".join(f"{name}: {reason}" for name, reason in made.left_out)
     assert all(each["id"] in named for each in ODD)
-    assert "bbox: west is 179 and east is 181.5" in named
+    assert "bbox: west is 179 and east is 381.5" in named
 
 
 def test_a_note_names_properties_of_several_types(tmp_path: Path) -> None:
