@@ -1,8 +1,8 @@
 """Interfaces to the outside world. Adapters implement them; tests use fakes."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -221,6 +221,20 @@ class Projector(Protocol):
         """Transform (west, south, east, north), following the curves of the edges."""
 
 
+@asynccontextmanager
+async def opening_in_time(href: str, timeout_s: float) -> AsyncGenerator[None]:
+    """Let a source be opened within so many seconds.
+
+    Raises:
+        SourceError: It takes longer.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as error:
+        raise SourceError(f"not opened within {timeout_s:g} s", href=href, status=Status.TIMED_OUT) from error
+
+
 class SourceAccess(Struct, frozen=True, kw_only=True):
     """How the sources of a gather are read: one value, which every step passes on."""
 
@@ -242,12 +256,8 @@ class SourceAccess(Struct, frozen=True, kw_only=True):
         Raises:
             SourceError: It cannot be opened, or not in time.
         """
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                return await self.reader.open_(href, overview=overview, cost=cost)
-        except TimeoutError as error:
-            reason = f"not opened within {self.timeout_s:g} s"
-            raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
+        async with opening_in_time(href, self.timeout_s):
+            return await self.reader.open_(href, overview=overview, cost=cost)
 
 
 class SourceTable(Protocol):

@@ -1,12 +1,10 @@
 """Which bands a table has if none is named: those of the first image that can be opened."""
 
-import asyncio
 from collections.abc import Iterable
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost, Header, Source
-from pixel_gather.core.model.status import Status
-from pixel_gather.core.ports import LevelledSource
+from pixel_gather.core.ports import LevelledSource, opening_in_time
 from pixel_gather.io.reader import CogReader
 
 _SAMPLES = 5
@@ -47,12 +45,8 @@ class KeepsFirst:
             SourceError: It cannot be opened.
         """
         cost = Cost()
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                opened = await self._reader.open_(href, overview=None, cost=cost)
-        except TimeoutError as error:
-            reason = f"not opened within {self._timeout_s:g} s"
-            raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
+        async with opening_in_time(href, self._timeout_s):
+            opened = await self._reader.open_(href, overview=None, cost=cost)
         self._kept[href] = opened.packed_header, cost
         return opened.header
 

@@ -1,6 +1,5 @@
 """Opens the files of one row of the list, and reads the values of all its bands at pixels."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -12,7 +11,7 @@ from pixel_gather.core.model.scaling import Scaling
 from pixel_gather.core.model.source import Cost, CubeRow, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter
+from pixel_gather.core.ports import LevelledSource, LevelReader, SourceLimiter, opening_in_time
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.tables.features import Floats, Integers
@@ -154,12 +153,8 @@ async def open_scene(row: CubeRow, *, values: Values, access: ImageAccess, cost:
     async def open_(href: str) -> LevelledSource:
         n_before = cost.needed_requests
         async with access.limiter.permit(href, weight=1) as permit:
-            try:
-                async with asyncio.timeout(access.timeout_s):
-                    opened = await access.reader.open_(href, overview=None, cost=cost)
-            except TimeoutError as error:
-                reason = f"not opened within {access.timeout_s:g} s"
-                raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
+            async with opening_in_time(href, access.timeout_s):
+                opened = await access.reader.open_(href, overview=None, cost=cost)
             permit.record_read(n_requests=max(cost.needed_requests - n_before, 1))
         return opened
 
