@@ -119,7 +119,8 @@ async def open_table(
 def unread_list() -> str:
     """Return what stands for the digest of a list that takes too long to read. It changes each hour.
 
-    So a request that is repeated is one job. Later it is another one, as the list may have changed.
+    A request that is repeated within the hour is the same job. A later one is a new job, as the list may have
+    changed.
     """
     return f"not read in hour {time.time() // _UNREAD_FOR_S:.0f}"
 

@@ -61,10 +61,11 @@ def check_box(values: Sequence[object], *, field: str) -> Box:
 
 
 def box_of_item(values: Sequence[object], *, field: str) -> Box:
-    """Return the box of a STAC item, as `check_box` does, and lay a box that goes beyond the map onto it.
+    """Return the box of a STAC item, in the form of `check_box`.
 
-    Real archives have such boxes: tiles across the antimeridian that begin at -182.8 degrees, grids whose
-    longitudes go from 0 to 360, and grids whose outer pixels lie half beyond the poles.
+    A box that goes beyond the map is wrapped in longitude, and cut at the poles. Real archives have such
+    boxes: tiles across the antimeridian that begin at -182.8 degrees, grids whose longitudes go from 0 to
+    360, and grids whose outer pixels lie half beyond the poles.
 
     Raises:
         RequestError: It is no box on the Earth.

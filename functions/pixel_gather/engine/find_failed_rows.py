@@ -53,7 +53,7 @@ CHOOSE_PIXELS: Final = ("window", "bands", "overview", "masked")
 """Fields of a request that say which pixels of its sources are wanted."""
 
 INHERITED: Final = ("nodata", "grid", "mask", "values")
-"""Others. An append that leaves one out takes that of its cube, and is refused if it asks for another."""
+"""Fields that an append takes from its cube if it leaves them out. Other values are refused."""
 
 _S3: Final = "s3://"
 

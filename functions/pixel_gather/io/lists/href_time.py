@@ -74,7 +74,7 @@ def time_finder(pattern: str, *, field: str = "sources.time") -> FindTime:
 def guess_pattern(hrefs: Sequence[str]) -> str | None:
     r"""Return a pattern that finds a time in the file names of all these hrefs, or None if none is obvious.
 
-    It has the characters beside the date in the first name, such as ``_%Y%m%d\.``.
+    The pattern includes the characters around the date in the first name, such as ``_%Y%m%d\.``.
     """
     for usual in _USUAL:
         date = _as_regex(usual, "time")
