@@ -198,6 +198,7 @@ def test_run_tells_each_cause_of_failed_sources(tmp_path: Path, capsys: pytest.C
     assert [name for name in names if name not in said] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "said"),
     [

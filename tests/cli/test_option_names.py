@@ -138,7 +138,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "far.csv").write_text("lon,lat\n11,46\n500,46\n")
     (tmp_path / "two.json").write_text('{"type": "FeatureCollection", "features": [{}, {}]}')
     (tmp_path / "request.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 0, 1]}}')
-    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "deep.json").write_text("[" * 20_000)
     (tmp_path / "empty.parquet").touch()
     (tmp_path / "large.json").write_text('{"sources": "list.txt", "window": {"pixels": [0, 0, 9000, 9000]}}')
     monkeypatch.chdir(tmp_path)

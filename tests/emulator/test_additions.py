@@ -447,6 +447,7 @@ def test_time_in_which_a_task_waits_for_this_machine_is_not_its_own() -> None:
     assert clock.counted_s == 3.0
 
 
+@pytest.mark.long
 def test_task_that_waits_for_a_worker_is_not_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is timed out once it works for too long."""
     may_end = threading.Event()

@@ -176,6 +176,7 @@ def test_emulator_that_cannot_start_shows_why() -> None:
             pass
 
 
+@pytest.mark.long
 def test_why_a_deployment_fails_is_told_last() -> None:
     """The emulator's log is long: on a terminal, a reason above it has left the screen."""
     with pytest.raises(EmulatorError) as refused, deployed(context={"max_used": "5"}):

@@ -274,6 +274,7 @@ def test_a_row_keeps_its_sources_after_a_compaction_that_was_stopped(monkeypatch
     check(grown, (0,), (2, 3), (6,), (5,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_gained", [1, 2], ids=["same size", "shorter"])
 def test_a_row_keeps_its_sources_though_sizes_tell_nothing(
     monkeypatch: pytest.MonkeyPatch, n_gained: int

@@ -388,6 +388,7 @@ def test_a_defect_that_is_put_back_is_found(defect: PutBack, monkeypatch: pytest
     assert_found(defect, simulate, monkeypatch, first_seed=first, most_seeds=_MOST_SEEDS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [[], ["10"], ["10", "20", "tabels"]])
 def test_the_script_says_what_it_takes(arguments: list[str]) -> None:
     """No traceback for a missing or a misspelled word."""

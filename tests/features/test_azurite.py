@@ -102,6 +102,7 @@ with xr.open_zarr("abfs://cubes/by-others/heat.zarr", storage_options=options) a
     np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), gathered.open().band_1.values)
 
 
+@pytest.mark.long
 def test_conditions_hold_on_azurite() -> None:
     """Only the version that was seen is replaced. ETags of lists are those of answers."""
     store = open_place("az://cubes/conditions", StoreSettings())

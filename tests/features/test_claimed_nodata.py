@@ -55,6 +55,7 @@ def _mean(of_each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return mean
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resampling", ["nearest", "bilinear", "cubic"])
 def test_warps_leave_it_out(tmp_path: Path, files: list[str], resampling: str) -> None:
     """Rows equal what GDAL makes of the files with this nodata, also where they are reduced."""

@@ -164,6 +164,7 @@ def test_no_cube_is_joined_into_its_own_folder(cubes: list[Path], mode: Any) -> 
         assert not to.exists()
 
 
+@pytest.mark.long
 def test_rows_of_several_scalings_keep_their_own(tmp_path: Path) -> None:
     """Without it, nobody knew what their pixels mean. Cubes of one scaling get none, and no other's group."""
 
@@ -184,6 +185,7 @@ def test_rows_of_several_scalings_keep_their_own(tmp_path: Path) -> None:
     assert "add_offset" not in open_joined(tmp_path / "all", group="group_1")
 
 
+@pytest.mark.long
 def test_a_group_without_scalings_takes_no_rows_that_have_their_own(tmp_path: Path) -> None:
     """Such rows begin a group of their own, if nothing else differs."""
     plain, other, scaled = (

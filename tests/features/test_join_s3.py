@@ -224,6 +224,7 @@ _FILE = min((Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr")
 _REQUEST: Mapping[str, Any] = {"sources": [str(_FILE)], "window": {"tile": [0, 0]}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "write",
     [

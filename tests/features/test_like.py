@@ -70,6 +70,7 @@ def test_the_command_line_fills_it_in(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "leave --grid and --grid-crs out" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["a file", "a cube"])
 def test_the_place_is_read_as_the_options_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str

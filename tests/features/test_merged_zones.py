@@ -211,6 +211,7 @@ def test_only_images_of_one_acquisition_are_merged(
     assert any(row.get("images", 1) > 1 for row in found) == bool(n_merged)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", [0, 40])
 def test_few_pieces_in_memory_make_the_same_lines(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int

@@ -109,6 +109,7 @@ def test_engine_opens_joined_and_virtual_cubes(valley: str, tmp_path: Path) -> N
         xr.testing.assert_identical(found, opened(tmp_path / f"{place}.icechunk"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "joined", "virtual"])
 def test_arguments_of_xarray_say_how_values_are_decoded(valley: str, kind: str, tmp_path: Path) -> None:
     """Those of its other engines are refused by name, and with what to write instead."""

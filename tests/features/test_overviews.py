@@ -180,6 +180,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize(
     "kind", [pytest.param(each, marks=[] if each == "COG" else pytest.mark.long) for each in WRITTEN]
@@ -201,6 +202,7 @@ def test_a_plan_says_how_many_bytes_are_read(tmp_path: Path, kind: str, window: 
         assert read / most < planned < most * read, level
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("more", "n_read"), [({}, 1), ({"reduce": {"by": "day", "statistic": "mean"}}, 3)])
 def test_a_plan_of_failed_sources_says_how_many_bytes_are_read(
     tmp_path: Path, more: dict[str, Any], n_read: int
@@ -222,6 +224,7 @@ def test_a_plan_of_failed_sources_says_how_many_bytes_are_read(
     assert planned == pytest.approx(of_all * n_read / 3, rel=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["COG", "for GDAL alone"])
 def test_an_overview_that_is_not_there_names_its_field(tmp_path: Path, kind: str) -> None:
     """Whoever asked for it corrects the overview, and not the list."""

@@ -41,6 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_an_area_around_more_than_half_the_earth_is_told(folder: Path) -> None:
     """The ranking is made all the same."""
     steps = [[x, -80] for x in range(-170, 171, 10)] + [[x, 80] for x in range(170, -171, -10)]

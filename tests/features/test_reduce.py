@@ -129,7 +129,10 @@ JUDGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("statistic", JUDGES)
+@pytest.mark.parametrize(
+    "statistic",
+    [pytest.param(each, marks=[] if each in ("median", "first") else pytest.mark.long) for each in JUDGES],
+)
 @pytest.mark.filterwarnings("ignore:All-NaN slice")
 def test_reduced_rows_equal_xarrays_groups(
     tmp_path: Path, masked: dict[str, Any], whole: xr.Dataset, statistic: str
@@ -361,7 +364,10 @@ def test_a_median_of_float64_is_numpys(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, np.median(pixels, axis=0))
 
 
-@pytest.mark.parametrize("statistic", ["median", "mean", "p10", "count"])
+@pytest.mark.parametrize(
+    "statistic",
+    ["median", *(pytest.param(each, marks=pytest.mark.long) for each in ("mean", "p10", "count"))],
+)
 @pytest.mark.parametrize("n_with_nodata", [0, 4])
 def test_masked_whole_numbers_need_no_nodata(tmp_path: Path, statistic: str, n_with_nodata: int) -> None:
     """No number marks hidden pixels, so every one that is not hidden counts: also 0, if a file lets it."""

@@ -194,6 +194,7 @@ def test_new_cube_is_gathered_from_the_same_list_and_compared(changed: Path, tmp
     assert int((new["band_1"][3] != old["band_1"][3]).sum()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["earlier.zarr", "cube.zarr"], ids=["an earlier replay's", "its own"])
 def test_cube_that_is_there_already_does_not_tell_what_has_changed(tmp_path: Path, name: str) -> None:
     """No source is read, so a file that was replaced since cannot be noticed. A remark says so."""
@@ -467,6 +468,7 @@ def test_a_band_of_an_asset_is_read_again_as_that_band(tmp_path: Path, kind: str
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("band", ["band_2", "band_red"])
 def test_a_list_may_call_its_only_band_as_bands_without_names_are_called(tmp_path: Path, band: str) -> None:
     """The second band of each file was compared, or the number of the band ``red`` was looked for."""
@@ -524,6 +526,7 @@ def test_harmonised_pixels_are_compared_by_the_scaling_of_the_cube(tmp_path: Pat
     assert replay(place).counts == {Drift.SAME: 2}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [{"masked": True}, {"window": {"pixels": [4, 9, 10, 10]}}], ids=str)
 def test_rows_are_read_as_the_requests_that_have_added_them(tmp_path: Path, more: dict[str, Any]) -> None:
     """The rows of an append may have another window, or be without what the files' masks hide.
@@ -555,6 +558,7 @@ def test_rows_are_read_as_the_requests_that_have_added_them(tmp_path: Path, more
     assert [(each.row, each.drift) for each in replay(place).drifted] == [(3, Drift.PIXELS_DIFFER)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first",
     [

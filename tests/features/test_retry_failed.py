@@ -64,6 +64,7 @@ def test_an_append_reads_what_has_come_back(cube: Path, files: list[Path], more:
     assert verify(cube).is_same
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first",
     [
@@ -138,6 +139,7 @@ def test_each_row_is_read_as_its_own_request_says(cube: Path, files: list[Path])
     assert open_cube(cube)["status"].values.tolist() == [0] * 5
 
 
+@pytest.mark.long
 def test_the_command_line_reads_failed_sources_again(cube: Path, files: list[Path]) -> None:
     """It says how many were read, and how many are left."""
     away = files[1].rename(cube.with_name("hidden"))
@@ -154,6 +156,7 @@ def test_the_command_line_reads_failed_sources_again(cube: Path, files: list[Pat
     assert "retry, 1 of 1 failed sources read," in ended.output
 
 
+@pytest.mark.long
 def test_windows_in_strips_grow_and_are_tried_again(tmp_path: Path, files: list[Path]) -> None:
     """The last shards of each strip are continued. The cube is then as one that was gathered at once."""
     settings = Settings(draws_report=False, max_task_nbytes=2 * 10 * 40 * 4)  # two rows of ten lines

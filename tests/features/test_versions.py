@@ -228,6 +228,7 @@ def test_a_compacted_cube_grows_on(cube: Path) -> None:
     assert verify(cube).is_same
 
 
+@pytest.mark.long
 def test_an_append_changes_no_pixel_of_a_cube_that_is_stored_with_loss(tmp_path: Path) -> None:
     """A chunk with rows of both versions is encoded again without loss."""
     images = np.random.default_rng(1).uniform(0, 9, (8, 32, 32)).astype("float32")

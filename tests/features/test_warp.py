@@ -414,8 +414,10 @@ def expected_pixels(file: str, cube: xr.Dataset, resampling: str) -> np.ndarray[
     return np.where(found == 0, np.nan, np.minimum(found - 1.0, largest))
 
 
-@pytest.mark.parametrize("resampling", ["nearest", "bilinear", "cubic"])
-@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize(
+    "resampling", ["cubic", *(pytest.param(each, marks=pytest.mark.long) for each in ("nearest", "bilinear"))]
+)
+@pytest.mark.parametrize("dtype", ["uint8", pytest.param("uint16", marks=pytest.mark.long)])
 def test_values_beside_a_source_without_nodata_are_nan(tmp_path: Path, dtype: str, resampling: str) -> None:
     """Physical values need no number that marks them. No pixel of 0 gets lost, and none is made."""
     places = (("EPSG:32632", 0.026), ("EPSG:32633", -0.026), ("EPSG:4326", 0.0), ("EPSG:3035", 0.03))
@@ -440,8 +442,12 @@ def test_values_beside_a_source_without_nodata_are_nan(tmp_path: Path, dtype: st
     assert replay(tmp_path / "cube").is_same
 
 
-@pytest.mark.parametrize("resampling", ["nearest", "bilinear", "cubic"])
-@pytest.mark.parametrize("statistic", ["median", "mean", "count"])
+@pytest.mark.parametrize(
+    "resampling", ["cubic", *(pytest.param(each, marks=pytest.mark.long) for each in ("nearest", "bilinear"))]
+)
+@pytest.mark.parametrize(
+    "statistic", ["median", *(pytest.param(each, marks=pytest.mark.long) for each in ("mean", "count"))]
+)
 def test_scenes_without_nodata_are_reduced(tmp_path: Path, statistic: str, resampling: str) -> None:
     """Only pixels of the sources count, as their float results tell what is missing by NaN."""
     places = (("EPSG:32632", 0.026), ("EPSG:32633", -0.026), ("EPSG:3035", 0.03))

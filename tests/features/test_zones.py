@@ -480,6 +480,7 @@ def test_a_polygon_across_180_degrees(tmp_path: Path, west: int, crs: str | None
     assert {row["valid"] for row in rows} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("west", [-180, 0])
 def test_a_polygon_on_a_map_without_an_end_at_180_degrees(tmp_path: Path, west: int) -> None:
     """Its edges go on at the other end of the image. Beside the hole of the last one lies the Pole."""

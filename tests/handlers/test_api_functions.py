@@ -577,6 +577,7 @@ def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
     assert told == ["at most 500: the deployment's max_workers", "at most 3: the request's limits.workers"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_", "field"),
     [

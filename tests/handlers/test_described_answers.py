@@ -123,7 +123,10 @@ _SCHEMA: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(DOCUMENT))
 _ROUTES: Final = {found.ok().label: found.ok() for found in _SCHEMA.get_all_operations()}
 
 
-@pytest.mark.parametrize("route", _ROUTES)
+@pytest.mark.parametrize(
+    "route",
+    [pytest.param(each, marks=pytest.mark.long if each == "POST /gathers" else []) for each in _ROUTES],
+)
 def test_each_answer_is_described(route: str, api: Any) -> None:
     """Its status, its media type and its fields are in the description, and it is no failure.
 

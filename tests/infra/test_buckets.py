@@ -1,5 +1,7 @@
 """The buckets are private and encrypted, and their objects are kept as long as needed."""
 
+import pytest
+
 from pixel_gather.io.aws.uploaded_lists import YOUNG_FOR
 from support.synthesized import VARIANTS, Synthesized, synthesized
 
@@ -69,6 +71,7 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
     assert control["DeletionPolicy"] == "Retain"
 
 
+@pytest.mark.long
 def test_arrays_go_with_the_stack_where_the_deployment_says_so() -> None:
     """A deployment for a test can remove its bucket."""
     stack = synthesized(**VARIANTS["with a schedule, telling somebody"])

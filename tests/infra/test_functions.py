@@ -197,6 +197,7 @@ def connected() -> Synthesized:
     return synthesized(**VARIANTS["of a young account, with a key"])
 
 
+@pytest.mark.long
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
     """Without a catalog the variable is missing."""
     variables = connected().functions()["answer_searches"]["Environment"]["Variables"]

@@ -65,6 +65,7 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["test", "main-tables"])
 def test_two_stages_live_in_one_account(stack: Synthesized, stage: str) -> None:
     """Two stages share no physical name and no metric."""
@@ -164,6 +165,7 @@ def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
     return copied
 
 
+@pytest.mark.long
 def test_synthesis_needs_no_credentials_and_no_network(node_commands: Path, tmp_path: Path) -> None:
     """The pinned command line works without an account, a Region and a network."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

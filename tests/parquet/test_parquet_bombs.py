@@ -34,6 +34,7 @@ def test_rows_of_a_cube_stay_inside_the_memory(bomb: bytes) -> None:
     assert peak_rss_mib("self") - before_mib < 100
 
 
+@pytest.mark.long
 def test_items_of_a_catalog_stay_inside_the_memory(bomb: bytes, tmp_path: Path) -> None:
     """The message says what to do with a file that is only written oddly."""
     (tmp_path / "items.parquet").write_bytes(bomb)

@@ -77,6 +77,7 @@ def test_a_group_without_rows_has_no_pages(tmp_path: Path) -> None:
     assert hrefs == ["a.tif", "b.tif"]
 
 
+@pytest.mark.long
 def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
     """A file of some KB must not take the planner's whole memory."""
     path = tmp_path / "l.parquet"

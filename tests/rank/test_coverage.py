@@ -135,6 +135,7 @@ def test_intervals_hold_on_the_files_of_the_repository() -> None:
     assert np.mean(np.array(shares) <= 1) >= 0.95
 
 
+@pytest.mark.long
 @pytest.mark.full_data
 @pytest.mark.slow
 @pytest.mark.skipif("PIXEL_GATHER_DATA" not in os.environ, reason="needs the folder of real files")

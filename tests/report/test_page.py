@@ -304,6 +304,7 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
     assert "<li>one</li>" in html
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n", "left"), [(2, None), (13, "1 more cube is left out here."), (14, "2 more cubes")]
 )

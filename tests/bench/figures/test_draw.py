@@ -147,6 +147,7 @@ def test_draw_figures_marks_what_was_published(published: dict[str, str]) -> Non
     assert not any("2018" in each for each in [*captions, *unpublished_svg("several").values()])
 
 
+@pytest.mark.long
 def test_figures_follow_their_page(published: dict[str, str]) -> None:
     """A themed figure has no fixed colour."""
     for svg in published.values():

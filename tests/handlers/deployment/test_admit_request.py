@@ -135,6 +135,7 @@ def test_a_search_for_chips_finds_scenes_that_a_chip_may_lie_on(
     assert hrefs == {"s3://sources/west.tif", "s3://sources/east.tif"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("level", "n_known"), [({"overview": 0}, 1), ({"overview": 1}, 0), ({}, 0)])
 def test_an_index_tells_of_headers_at_the_overview_that_is_read(
     level: dict[str, int], n_known: int, machine: StateMachine, s3_url: str, tmp_path: Path

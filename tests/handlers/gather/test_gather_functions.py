@@ -462,6 +462,7 @@ def test_append_waits_for_another_one(machine: StateMachine) -> None:
     assert planned["verdict"] == "planned"
 
 
+@pytest.mark.long
 def test_append_tells_how_many_failed_sources_it_has_read_again(machine: StateMachine) -> None:
     """It adds no row, and it is not nothing: the bytes of two files have come since."""
     hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT[:4]]

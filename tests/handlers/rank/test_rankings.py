@@ -539,7 +539,11 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     assert complete == done
 
 
-@pytest.mark.parametrize("content", [b"", b"[1]", b'{"by": '], ids=["empty", "other", "short"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", *(pytest.param(each, marks=pytest.mark.long) for each in (b"[1]", b'{"by": '))],
+    ids=["empty", "other", "short"],
+)
 @pytest.mark.parametrize(
     ("damaged", "named"), [("request.json", "request.json"), ("rounds/0/scenes-", "rounds/0/state")]
 )

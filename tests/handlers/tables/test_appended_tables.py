@@ -466,6 +466,7 @@ def test_a_table_that_was_removed_is_made_again(service: Service, tmp_path: Path
     assert (third["table"], third["version"]) == (again["table"], 1)  # and now it is there
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [{"by": "b1 * 2"}, {"square": 3}], ids=str)
 def test_first_appends_of_other_values_are_not_mixed(service: Service, more: dict[str, Any]) -> None:
     """Neither job finds a table when it begins. The one that ends last is refused."""

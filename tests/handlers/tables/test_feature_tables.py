@@ -295,7 +295,11 @@ def test_a_damaged_control_file_is_named(service: Service, damaged: str) -> None
     assert (again["gather"], again["n_missing"]) == (verdict["gather"], 1)
 
 
-@pytest.mark.parametrize("content", [b"", b"[1]", b"\x93"], ids=["empty", "other", "short"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", *(pytest.param(each, marks=pytest.mark.long) for each in (b"[1]", b"\x93"))],
+    ids=["empty", "other", "short"],
+)
 @pytest.mark.parametrize(
     ("damaged", "named"),
     [("work.json", "work.json"), ("features", "features"), ("rounds/0/scenes-", "rounds/0/state")],
@@ -515,6 +519,7 @@ def test_wrong_requests_are_refused_before_anything_is_started(
     assert (refused["error"], says in refused["cause"]) == ("RequestError", True)
 
 
+@pytest.mark.long
 def test_limits_of_dollars_and_of_size_refuse(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read then."""
     cheap = service.made(of_points(service, limits={"usd": 1e-6}))
