@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, override
 
 import numpy as np
 import pytest
@@ -25,8 +25,10 @@ from pixel_gather.core.model.band_meaning import BandClass
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
+from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.store.object_store import Fetched
 
 pytestmark = [
     pytest.mark.slow,
@@ -403,8 +405,10 @@ def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "a.tif").write_bytes(tiff(IMAGE))
     code = f"""
 import asyncio, os, signal
+from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
+from pixel_gather.io.store.object_store import Fetched
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.core.model.source import Cost, Header
@@ -486,3 +490,33 @@ def test_what_a_mask_has_hidden_stays_known_while_other_reads_go_on(tmp_path: Pa
     assert _run(run, objects)
     assert (hidden == 0).all()
     assert (other == 5).all()
+
+
+class SlowObjects(MemoryObjects):
+    """A store whose answers come at different times, so that reads overtake each other."""
+
+    @override
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        await asyncio.sleep(0.002 * (len(self.ranges) % 4))
+        return await super().get_range(href, start, stop, etag=etag, cost=cost)
+
+
+def test_reads_of_one_source_leave_each_other_their_bytes() -> None:
+    """Tables read many windows of an image at one time. A read that ends drops only what it has fetched."""
+    pixels = np.random.default_rng(7).integers(0, 60_000, (1, 512, 512), "uint16")
+    windows = [Window(col_off=64 * at % 512, row_off=64 * (at // 8), width=64, height=64) for at in range(64)]
+
+    async def work(reader: GdalReader) -> None:
+        source = await reader.open_("file:///a", overview=None, cost=Cost())
+
+        async def one(window: Window) -> None:
+            out = np.zeros((1, 64, 64), "uint16")
+            await source.read_into([(out, window)], (1,), masked=False)
+            rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
+            np.testing.assert_array_equal(out, pixels[:, rows, cols])
+
+        for _ in range(3):
+            await all_of(map(one, windows))
+
+    settings = GdalSettings(max_children=3)
+    _run(work, SlowObjects({"file:///a": tiff(pixels)}), settings=settings)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from typing import Final
@@ -20,7 +20,10 @@ _MOST_KEPT: Final = 160
 
 @dataclass(slots=True, kw_only=True)
 class PinnedObject:
-    """Serves any range of one version of an object."""
+    """Serves any range of one version of an object.
+
+    Each of several reads at one time has a copy, with blocks of its own beside those of the header.
+    """
 
     objects: Ranges
     href: str
@@ -28,7 +31,9 @@ class PinnedObject:
     nbytes: int
     cost: Cost
     settings: GdalSettings
-    _blocks: dict[int, memoryview] = field(default_factory=dict)
+    blocks: dict[int, memoryview] = field(default_factory=dict)
+    """What is in memory, by the number of the block."""
+
     _kept: frozenset[int] = frozenset()
     _after_last_fetch: int = -1
     _ahead_nbytes: int = 0
@@ -60,23 +65,23 @@ class PinnedObject:
             settings=settings,
         )
         pinned._store(0, fetched.content)
-        pinned._after_last_fetch = len(pinned._blocks)
+        pinned._after_last_fetch = len(pinned.blocks)
         return pinned
 
     @property
     def start(self) -> memoryview:
         """The object's first bytes."""
-        return self._blocks[0] if self._blocks else memoryview(b"")
+        return self.blocks[0] if self.blocks else memoryview(b"")
 
-    def keep(self) -> None:
-        """Keep all blocks that have been read so far, unless they are many: they hold the header."""
-        if len(self._blocks) <= _MOST_KEPT:
-            self._kept = frozenset(self._blocks)
+    def copy(self) -> "PinnedObject":
+        """Return a copy for one read, which begins with the blocks that are here."""
+        return replace(self, blocks=dict(self.blocks))
 
-    def trim(self) -> None:
-        """Drop all blocks except those that `keep` has marked."""
-        self._blocks = {index: block for index, block in self._blocks.items() if index in self._kept}
-        self._coming = []
+    def keep(self, read: "PinnedObject") -> None:
+        """Keep all blocks that a copy has read so far, unless they are many: they hold the header."""
+        blocks = self.blocks | read.blocks
+        if len(blocks) <= _MOST_KEPT:
+            self.blocks, self._kept = blocks, frozenset(blocks)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
         """Yield where runs of cached blocks begin, and their bytes, in the order of the file.
@@ -84,12 +89,12 @@ class PinnedObject:
         It ends before there are more bytes than one request may fetch.
         """
         left = self.settings.max_request_nbytes // self.settings.block_nbytes
-        places = enumerate(sorted(self._blocks)[:left])
+        places = enumerate(sorted(self.blocks)[:left])
         for _, run in groupby(places, key=lambda place: place[1] - place[0]):
             indices = [index for _, index in run]
             yield (
                 indices[0] * self.settings.block_nbytes,
-                b"".join(self._blocks[index] for index in indices),
+                b"".join(self.blocks[index] for index in indices),
             )
 
     async def read(self, start: int, stop: int) -> bytes:
@@ -104,12 +109,12 @@ class PinnedObject:
                 href=self.href,
                 status=Status.UNSUPPORTED,
             )
-        if any(index not in self._blocks for index in self._indices(start, stop)):
+        if any(index not in self.blocks for index in self._indices(start, stop)):
             await self._ensure([(start, stop), *self._next_ranges(start)])
         size = self.settings.block_nbytes
         parts = []
         for index in self._indices(start, stop):
-            block = self._blocks[index]
+            block = self.blocks[index]
             parts.append(block[max(start - index * size, 0) : stop - index * size])
         return b"".join(parts)
 
@@ -133,7 +138,7 @@ class PinnedObject:
 
     async def _ensure(self, ranges: Sequence[tuple[int, int]]) -> None:
         wanted = sorted({index for start, stop in ranges for index in self._indices(start, stop)})
-        missing = [index for index in wanted if index not in self._blocks]
+        missing = [index for index in wanted if index not in self.blocks]
         if missing:
             self._make_room(len(missing), keep=frozenset(wanted))
             await self._fetch(self._runs(missing))
@@ -186,13 +191,13 @@ class PinnedObject:
         for position in range(0, content.nbytes, size):
             block = content[position : position + size]
             if block.nbytes == size or start + position + block.nbytes >= self.nbytes:
-                self._blocks[(start + position) // size] = block
+                self.blocks[(start + position) // size] = block
 
     def _make_room(self, n_new: int, *, keep: frozenset[int]) -> None:
         """Drop the oldest blocks that neither the header nor this read needs."""
         size = self.settings.block_nbytes
-        n_over = len(self._blocks) + n_new - self.settings.max_cached_nbytes // size
+        n_over = len(self.blocks) + n_new - self.settings.max_cached_nbytes // size
         if n_over > 0:
-            old = [index for index in self._blocks if index not in self._kept | keep]
+            old = [index for index in self.blocks if index not in self._kept | keep]
             for index in old[:n_over]:
-                del self._blocks[index]
+                del self.blocks[index]

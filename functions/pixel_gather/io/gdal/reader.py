@@ -109,7 +109,6 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
                 places=self._places,
             )
             header = await session.open_()
-            pinned.keep()
         finally:
             cost.open_s += time.perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
@@ -237,7 +236,8 @@ class _Session:
             answer.update(json.loads(await child.take(nbytes)))
             return True
 
-        await self._converse({"op": "open"}, on_frame)
+        await self._converse(self.pinned, {"op": "open"}, on_frame)
+        self.pinned.keep(self.pinned)
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
         self.n_overviews = answer.pop("n_overviews")
         self.size = answer["width"], answer["height"]
@@ -287,20 +287,15 @@ class _Session:
             return False
 
         window = (part.col_off, part.row_off, part.width, part.height)
-        try:
+        pinned = self.pinned.copy()
+        with self._reading():
+            ranges = await find_stored_ranges(pinned, self.driver, part, bands, size=self.size, masked=masked)
+            self.pinned.keep(pinned)
+        async with self.places.of(ranges):
             with self._reading():
-                ranges = await find_stored_ranges(
-                    self.pinned, self.driver, part, bands, size=self.size, masked=masked
-                )
-                self.pinned.keep()
-            async with self.places.of(ranges):
-                with self._reading():
-                    await self.pinned.prefetch(ranges)
-                await self._converse(
-                    {"op": "read", "window": window, "bands": list(bands), "masked": masked}, on_frame
-                )
-        finally:
-            self.pinned.trim()
+                await pinned.prefetch(ranges)
+            request = {"op": "read", "window": window, "bands": list(bands), "masked": masked}
+            await self._converse(pinned, request, on_frame)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -311,7 +306,7 @@ class _Session:
         finally:
             self.pinned.cost.read_s += time.perf_counter() - started
 
-    async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
+    async def _converse(self, pinned: PinnedObject, request: dict[str, Any], on_frame: "_OnFrame") -> None:
         """Send what is cached and one request, and serve the child's reads.
 
         Other frames are passed to ``on_frame``.
@@ -321,16 +316,16 @@ class _Session:
             "token": self.token,
             "driver": self.driver,
             "overview": self.overview,
-            "nbytes": self.pinned.nbytes,
+            "nbytes": pinned.nbytes,
         }
         try:
             async with self.children.child(self.token) as child:
                 child.holds = self.token
-                for start, content in self.pinned.runs():
+                for start, content in pinned.runs():
                     await child.send(Kind.AHEAD, PLACE.pack(start), content)
                 await child.send(Kind.REQUEST, json.dumps(whole).encode())
-                failure = await self._serve(child, on_frame)
-                self.pinned.cost.decode_s += child.waited_s
+                failure = await self._serve(child, pinned, on_frame)
+                pinned.cost.decode_s += child.waited_s
                 if failure is not None:
                     child.holds = None
         except ChildTimeoutError as error:
@@ -341,18 +336,18 @@ class _Session:
         if failure is not None:
             raise failure
 
-    async def _serve(self, child: Child, on_frame: "_OnFrame") -> SourceError | None:
+    async def _serve(self, child: Child, pinned: PinnedObject, on_frame: "_OnFrame") -> SourceError | None:
         """Serve the child until its answer is complete. Return the failure of the source, if any."""
         failure: SourceError | None = None
         while True:
             kind, nbytes = await child.receive()
             if kind is Kind.NEED:
                 start, stop = PAIR.unpack(await child.take(PAIR.size))
-                if not start <= stop <= self.pinned.nbytes:
+                if not start <= stop <= pinned.nbytes:
                     raise ChildDiedError("requested bytes beyond the object's end")
                 try:
                     with self._reading():
-                        content = await self.pinned.read(start, stop)
+                        content = await pinned.read(start, stop)
                 except SourceError as error:
                     failure = failure or error
                     await child.send(Kind.NO_BYTES)
