@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -583,6 +584,18 @@ def test_what_does_not_fit_is_refused(cube: Path, tmp_path: Path, options: dict[
 
     assert [each.name for each in tmp_path.iterdir()] == [to.name]
     assert to.read_text() == "earlier"
+
+
+@pytest.mark.parametrize("where", ["", "time >= 2024-05-02"], ids=["all rows", "some rows"])
+def test_a_cube_that_lost_its_status_is_called_damaged(cube: Path, tmp_path: Path, where: str) -> None:
+    """Its rows are there, so the error is no lack of rows."""
+    damaged = tmp_path / "cube.zarr"
+    shutil.copytree(cube, damaged)
+    shutil.rmtree(damaged / "status" / "c")
+    said = r"the cube is damaged: it has no status of \d rows, the first is row \d; pixel-gather verify names"
+
+    with pytest.raises(StoreError, match=said):
+        export(damaged, to=tmp_path / "x.csv", where=where)
 
 
 def test_rows_that_nobody_read_are_no_geotiffs(cube: Path, tmp_path: Path) -> None:

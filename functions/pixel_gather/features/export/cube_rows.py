@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import BAND
+from pixel_gather.core.results.join_member import PRESENCE
 from pixel_gather.core.results.report_content import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
@@ -63,7 +65,7 @@ class CubeRows(Struct, frozen=True, kw_only=True):
 
         Raises:
             RequestError: The cube has no such measurement.
-            StoreError: The cube has no rows.
+            StoreError: The cube has no rows, or its status tells nothing of some.
         """
         known = measurements_of(group)
         for name in measurements:
@@ -74,6 +76,7 @@ class CubeRows(Struct, frozen=True, kw_only=True):
         chosen = _existing_rows(group) if rows is None else rows
         if not len(chosen):
             raise StoreError("no row of the cube is left to export")
+        _check_status(group, chosen)
         return cls(group=group, rows=chosen, measurements=tuple(measurements) or known)
 
     @property
@@ -266,10 +269,22 @@ def measurements_of(group: "zarr.Group") -> tuple[str, ...]:
 
 
 def _existing_rows(group: "zarr.Group") -> Integers:
-    """Return the rows of a finished cube. Only rows of padding have no status."""
-    status = np.asarray(open_array(group, "status")[...])
-    has_status = status.reshape(len(status), -1) != NOT_GATHERED
-    return np.flatnonzero(has_status.any(axis=1))
+    """Return the rows of a finished cube, without the padding in a copy of joined cubes."""
+    if PRESENCE in group:
+        return np.flatnonzero(np.asarray(open_array(group, PRESENCE)[...]))
+    return np.arange(open_array(group, "status").shape[0])
+
+
+def _check_status(group: "zarr.Group", rows: Integers) -> None:
+    """Refuse a cube that has lost the status of some rows. Each row has that of one measurement at least."""
+    status = np.asarray(open_array(group, "status")[...])[rows]
+    has_status = (status.reshape(len(status), -1) != NOT_GATHERED).any(axis=1)
+    if not has_status.all():
+        lost = rows[~has_status]
+        raise StoreError(
+            f"the cube is damaged: it has no status of {counted(len(lost), 'row')}, the first is row "
+            f"{lost[0]:,}; pixel-gather verify names the objects that are missing: put them back from a copy"
+        )
 
 
 def open_array(group: "zarr.Group", name: str) -> Any:

@@ -70,7 +70,7 @@ def export(
     Raises:
         RequestError: The suffix, a measurement or a condition is unknown, or does not fit the format. Or
             joined cubes or a virtual cube are there. Or ``to`` lies in a cube.
-        StoreError: No complete cube is there, no row is left, or the file cannot be written.
+        StoreError: No complete cube is there, it is damaged, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
     text = place_text(to, "to")
