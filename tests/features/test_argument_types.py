@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pixel_gather
-from pixel_gather import RequestError, Settings, StoreSettings, open_table, points
+from pixel_gather import RequestError, Settings, StoreSettings, open_table, open_zones, points
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -230,6 +230,10 @@ def test_a_table_says_which_columns_and_ids_it_has(tmp_path: Path) -> None:
         ):
             open_table(table, ids=[1, wrong])
     assert len(open_table(table, ids=np.array([1]).tolist(), columns=("id",))) == len(HREFS)
+    for opened in (open_table, open_zones):
+        with pytest.raises(RequestError, match=r"ids: there is no feature 7, 3; there are 1$"):
+            opened(table, ids=[7, 1, 3])
+    assert list(open_table(table, ids=[1], columns=["b1"]).columns) == ["b1"]
 
 
 def test_the_features_own_columns_stand_beside_any_columns_of_a_table(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from pixel_gather.tables.table_receipt import side_path, table_path
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_MOST_NAMED: Final = 8
+"""Ids in a message."""
 
 
 @check_arguments
@@ -41,7 +44,7 @@ def open_table(
 
     Raises:
         RequestError: It is on S3, and the message says how to copy it; or it has no such column, or no such
-            kind of ids.
+            ids.
         StoreError: There is no such table, or it cannot be read.
         MissingExtraError: pandas or pyarrow is not installed.
     """
@@ -60,9 +63,13 @@ def open_table(
         raise RequestError(
             f"there is no column {min(unknown)}; there are {', '.join(there.names)}", field="columns"
         )
-    filters = None if ids is None else pc.field("id").isin(_as_ids(ids, there.field("id").type))
-    needed = wanted if wanted is None or not features else list(dict.fromkeys([*wanted, "id"]))
+    asked = None if ids is None else _as_ids(ids, there.field("id").type)
+    filters = None if asked is None else pc.field("id").isin(asked)
+    needs_ids = features or asked is not None
+    needed = wanted if wanted is None or not needs_ids else list(dict.fromkeys([*wanted, "id"]))
     found = pq.read_table(path, columns=needed, filters=filters)
+    if asked is not None:
+        _check_ids(asked, found["id"], path)
     if features:
         own = _features_of(path)
         kept = [name for name in own.column_names if name not in (*there.names, "geometry")]
@@ -70,6 +77,8 @@ def open_table(
         found = found.select(there.names if wanted is None else wanted)
         for name in kept:
             found = found.append_column(name, of_lines[name])
+    elif wanted is not None:
+        found = found.select(wanted)
     return found if arrow else found.to_pandas()
 
 
@@ -89,6 +98,33 @@ def _as_ids(ids: Sequence[object], kind: Any) -> Any:
         raise RequestError(
             f"the ids of this table are of type {kind}; write such ids", field="ids"
         ) from error
+
+
+def _check_ids(asked: Any, of_lines: Any, path: Path) -> None:
+    """Refuse ids that the table lacks. A feature without a line is there, too.
+
+    Raises:
+        RequestError: The message names them, and some that are there.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415 # seldom installed
+    import pyarrow.parquet as pq  # noqa: PLC0415 # seldom installed
+
+    missing = asked.filter(pc.invert(pc.is_in(asked, value_set=of_lines)))
+    if not len(missing):
+        return
+    with _blame_file(side_path(path, "features")) as beside:
+        there = pq.read_table(beside, columns=["id"])["id"]
+    if unknown := missing.filter(pc.invert(pc.is_in(missing, value_set=there))).unique().to_pylist():
+        raise RequestError(
+            f"there is no feature {_some_of(unknown)}; there are {_some_of(there.to_pylist())}", field="ids"
+        )
+
+
+def _some_of(ids: Sequence[object]) -> str:
+    """Return the first ids in words, and how many more there are."""
+    n_more = len(ids) - _MOST_NAMED
+    named = ", ".join(map(str, ids[:_MOST_NAMED]))
+    return f"{named} and {n_more:,} more" if n_more > 0 else named
 
 
 @check_arguments
