@@ -350,7 +350,8 @@ def test_overviews_times_and_codecs_with_a_tolerance_are_inherited() -> None:
     ) as overview:
         inheriting(replace(template, overview=2))
     with pytest.raises(
-        RequestError, match="a time in every row; the new rows would have no time in some rows"
+        RequestError,
+        match="a time in every row; the new rows would have no time in some rows: give each line of the list",
     ) as time:
         inheriting(replace(template, has_time=True))
     with pytest.raises(RequestError, match=r"the cube has 0\.5; the new rows would have 0\.25") as tolerance:

@@ -53,6 +53,7 @@ def test_contradictions_are_refused(given: dict[str, Any], field: str) -> None:
     "given",
     [
         {"values": "raw"},
+        {"output": {"layout": "balanced"}},
         {"output": {"codec": "blosc-lz4"}},
         {"output": {"bands": "arrays"}},
         {"output": {"sharding": True}},

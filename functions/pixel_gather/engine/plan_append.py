@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.cube_template import check_inherits, check_reduces_alike
+from pixel_gather.core.plan.cube_template import check_inherits, check_planned_alike, check_reduces_alike
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
 from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_table
@@ -72,6 +72,7 @@ async def plan_append(
     # Which rows does the cube lack, and which of its rows have failed?
     failed = None
     if base.template is not None and not base.append.is_first:
+        check_planned_alike(base.append.origin.get("request", {}), request)
         failed = _failed_rows(base, request, settles=asked.settles)
         base = replace(base, rows=failed.watch(base.rows))
     whole = order_bands(table, None if base.template is None else base.template.of_scenes)

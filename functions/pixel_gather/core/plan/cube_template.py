@@ -176,7 +176,9 @@ def check_inherits(
     if "values" in request.model_fields_set and request.values != template.values:
         raise _differs("values", f"{template.values} values", f"{request.values} ones")
     if has_time != template.has_time:
-        raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
+        raise _differs(
+            "sources", _TIMED[template.has_time], _TIMED[has_time], instead=_INSTEAD[template.has_time]
+        )
     theirs = {each.name: each for each in template.slots}
     for slot in slots:
         _check_slot(theirs[slot.name], slot, is_aligned=template.is_aligned)
@@ -237,6 +239,34 @@ def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> Non
         raise _differs("reduce", _describe_reduction(template.reduce), _describe_reduction(asked))
 
 
+def check_planned_alike(first: Mapping[str, Any], request: "GatherRequest") -> None:
+    """Refuse a request that wants the chunks and shards chosen in another way than the cube's.
+
+    `check_inherits` compares sizes that are given. This looks at those that the first gather has chosen.
+
+    Args:
+        first: The request that made the cube, as JSON values.
+        request: The checked request. Fields that it does not give are the cube's.
+
+    Raises:
+        RequestError: The message names the field, and both values.
+    """
+    theirs, output = first.get("output", {}), request.output
+    layout, asked = theirs.get("layout", "balanced"), output.layout
+    if "layout" in output.model_fields_set and isinstance(asked, str) and asked != layout:
+        there = f"the layout {layout}" if isinstance(layout, str) else f"chunks of {_by(layout['chunk'])}"
+        raise _differs("output.layout", there, f"the layout {asked}", instead=_LEAVE_OUT)
+    expected = theirs.get("expected_rows")
+    if output.expected_rows not in (None, expected):
+        there = "its first rows" if expected is None else f"{expected:,} rows"
+        raise _differs(
+            "output.expected_rows",
+            f"shards planned for {there}",
+            f"some planned for {output.expected_rows:,}",
+            instead=_LEAVE_OUT,
+        )
+
+
 def _describe_reduction(told: Mapping[str, str] | None) -> str:
     if told is None:
         return "a row for each scene"
@@ -280,8 +310,8 @@ def _check_columns(template: CubeTemplate, columns: Sequence[ListColumn]) -> Non
             raise _differs("sources", f"one value of {each.name} in each row", "several, one for each band")
 
 
-def _differs(field: str, theirs: str, asked: str) -> RequestError:
-    return RequestError(f"the cube has {theirs}; the new rows would have {asked}", field=field)
+def _differs(field: str, theirs: str, asked: str, *, instead: str = "") -> RequestError:
+    return RequestError(f"the cube has {theirs}; the new rows would have {asked}{instead}", field=field)
 
 
 def _is_same(one: float, other: float | None) -> bool:
@@ -299,7 +329,14 @@ def _overview(overview: int | str | None) -> str:
     return "full resolution" if overview is None else f"overview {overview}"
 
 
+_LEAVE_OUT: Final = ": leave it out"
+
 _TIMED: Final = {True: "a time in every row", False: "no time in some rows"}
+_INSTEAD: Final = {
+    True: ": give each line of the list a time, or say by sources.time (--time) how the names tell it",
+    False: ": leave out the list's times and sources.time (--time), or gather a new cube",
+}
+"""What to do if the rows of a cube have times and new ones lack them, or the other way round."""
 
 
 def _describe_place(place: Placement) -> str:

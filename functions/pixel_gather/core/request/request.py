@@ -266,14 +266,14 @@ class GatherRequest(RequestPart):
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values, without defaults. NaN becomes a text.
 
-        An append keeps ``values``, ``codec``, ``bands`` and ``sharding`` even where they are given as their
-        defaults: it is refused if its cube has others.
+        An append keeps ``values``, ``layout``, ``codec``, ``bands`` and ``sharding`` even where they are
+        given as their defaults: it is refused if its cube has others.
         """
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         if self.output.append_to is not None:
             found |= {name: getattr(self, name) for name in self.model_fields_set & {"values"}}
-            named = self.output.model_fields_set & {"codec", "bands", "sharding"}
-            found["output"] |= {name: getattr(self.output, name) for name in named}
+            named = self.output.model_fields_set & {"layout", "codec", "bands", "sharding"}
+            found["output"] |= self.output.model_dump(mode="json", include=named, exclude_none=True)
         return found
 
     def rule(self) -> WindowRule:
