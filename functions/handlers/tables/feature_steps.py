@@ -37,7 +37,7 @@ from pixel_gather.tables.feature_rounds import (
     next_round,
     write_round,
 )
-from pixel_gather.tables.features import Features, note_of_timeless
+from pixel_gather.tables.features import Features, note_of_nowhere, note_of_timeless
 from pixel_gather.tables.image_work import key_of
 from pixel_gather.tables.map_round import MapRound, plan_round, usd_of_round
 from pixel_gather.tables.map_tasks import MOST_TRIES, goes_on, last_attempt, result_of
@@ -323,6 +323,7 @@ class FeatureSteps(Struct, frozen=True):
                 "failed": written.n_failed,
                 "lines": written.n_lines,
                 "statuses": dict(written.n_by_status),
+                "notes": [*told["notes"], *note_of_nowhere(written.n_by_status, features.crs)],
                 "last": None if written.last_us is None else format_moment(written.last_us),
                 "seconds": time.time() - state.started_at,
                 "removals": state.removals,

@@ -27,7 +27,7 @@ from pixel_gather.io.store.file_lock import file_lock
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.base_table import BaseTable, refuse_repeated_ids
-from pixel_gather.tables.features import Features, note_of_timeless
+from pixel_gather.tables.features import Features, note_of_nowhere, note_of_timeless
 from pixel_gather.tables.first_image import KeepsFirst
 from pixel_gather.tables.image_work import ImageWork, TableKind, WantedImage, measure_each
 from pixel_gather.tables.merge_zone_lines import Combine
@@ -43,8 +43,6 @@ from pixel_gather.tables.write_table import LineForm, write_features, write_tabl
 from pixel_gather.version import __version__
 
 _INSTEAD = "take fewer features or images, or raise the limit"
-_NOWHERE = frozenset(("outside", "empty"))
-"""Statuses of features that lie on no image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +258,7 @@ class TableJob(Struct, frozen=True, kw_only=True):
         failed = next((each for each in records if each.status != "ok" and each.reason), None)
         if failed is not None:
             notes.append(f"{shown_href(failed.hrefs[0])} is {failed.status}: {failed.reason}")
-        if "outside" in written.n_by_status and written.n_by_status.keys() <= _NOWHERE:
-            notes.append(f"no feature lies on an image: is their CRS {self.features.crs[:60]}, with x first?")
+        notes += note_of_nowhere(written.n_by_status, self.features.crs)
         return MadeTable(
             path=to,
             n_features=len(self.features),

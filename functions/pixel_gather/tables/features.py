@@ -4,7 +4,7 @@ Everything is held in arrays: a feature takes 8 bytes for each of x, y, time and
 and its corners are in a file.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,9 @@ type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 LONLAT: Final = "EPSG:4326"
 NO_TIME: Final = np.iinfo(np.int64).min
+
+_NOWHERE: Final = frozenset(("outside", "empty"))
+"""Statuses of features that lie on no image."""
 
 
 class Features(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -196,6 +199,18 @@ def note_of_timeless(images: SourceTable, tolerance_us: int | None) -> tuple[str
     verb = "has" if n == 1 else "have"
     told = f"{n:,} of {counted(images.n_rows, 'image')} {verb} no time, so no feature is near in time"
     return (f"{told}: give the list a column time (ls --time)",)
+
+
+def note_of_nowhere(n_by_status: Mapping[str, int], crs: str) -> tuple[str, ...]:
+    """Return a note if no feature lies on an image.
+
+    Args:
+        n_by_status: Lines of the table by their status.
+        crs: The features'.
+    """
+    if "outside" not in n_by_status or not n_by_status.keys() <= _NOWHERE:
+        return ()
+    return (f"no feature lies on an image: is their CRS {crs[:60]}, with x first?",)
 
 
 def note_of_empty(features: Features) -> tuple[str, ...]:

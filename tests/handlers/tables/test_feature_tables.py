@@ -470,6 +470,18 @@ def test_geojson_in_the_request_needs_no_file(service: Service) -> None:
     assert document["result"]["notes"] == ["1 feature without coordinates: the table says empty"]
 
 
+def test_features_on_no_image_are_noted(service: Service) -> None:
+    """As in process, where the table says outside, too."""
+    document = service.made(
+        {"points": collection([feature({"type": "Point", "coordinates": [46, 11]})]), "sources": HREFS}
+    )
+
+    assert document["result"]["statuses"] == {"outside": 1}
+    assert document["result"]["notes"] == [
+        "no feature lies on an image: is their CRS EPSG:4326, with x first?"
+    ]
+
+
 def test_statistics_of_a_wrong_kind_are_named(service: Service) -> None:
     """Not only that some field is wrong."""
     code, problem = service.do("POST", "/tables/plan", of_zones(service, statistics=5))
