@@ -5,6 +5,7 @@ Results go to standard output, everything else to standard error.
 
 import errno
 import logging
+import os
 import sys
 import time
 import traceback
@@ -23,6 +24,7 @@ from pixel_gather_cli.whole_output import write_whole_output
 _log = logging.getLogger(COMMAND)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 _REPEAT = "Repeat the command: run, points and zones resume, others start over, unless they had just ended."
 
 SUMMARIES = {
@@ -131,13 +133,26 @@ def _run(arguments: list[str] | None, *, started: float) -> NoReturn:
     except SystemExit as ended:  # click's own: 1 when a pipe is closed. Commands return their exit code
         sys.exit(PIPE_CLOSED if ended.code == 1 else ended.code)
     except OSError as error:
-        if error.errno not in _FULL:
+        if (refused := _why_of_machine(error)) is None:
             _exit_with_defect()
-        _say(f"pixel-gather: results could not be written: {error.strerror}")
+        _say(f"pixel-gather: {refused}")
         sys.exit(REFUSED)
     except Exception:  # noqa: BLE001 # Python's exit code 1 means here that some sources failed
         _exit_with_defect()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _why_of_machine(error: OSError) -> str | None:
+    """Return what is wrong with the machine and what to do; None if the error is a defect."""
+    if error.errno in _FULL:
+        return f"results could not be written: {error.strerror}"
+    if error.errno in _NO_MORE_FILES:
+        return "too many files are open: allow more by ulimit -n 1024, then repeat the command"
+    try:
+        os.getcwd()  # noqa: PTH109 # a question, no path
+    except FileNotFoundError:
+        return "the current folder was removed: change to another folder, then repeat the command"
+    return None
 
 
 def _say_broken_off() -> None:

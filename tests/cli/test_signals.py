@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pixel_gather.io.event_loop import run
 from pixel_gather_cli.main import command, main
 from pixel_gather_cli.signals import _LAST_STEPS_S, _PATIENCE_S, ends_when_terminated
+from support.images import write_image
 from support.local_server import Answer, Asked, serving
 
 
@@ -169,6 +171,42 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
     assert ended.value.code == 70
     assert "KeyError: 'bug'" in said
     assert "defect in Pixel Gather" in said
+
+
+def test_too_few_open_files_are_no_defect(tmp_path: Path) -> None:
+    """One line says what to do. Python itself, and a gather, need some 75."""
+    write_image(tmp_path / "a.tif", np.ones((64, 64), "int16"), west=0, nodata=None)
+    (tmp_path / "list.txt").write_text("a.tif\n")
+    run = [sys.executable, "-m", "pixel_gather_cli", "run", "--sources", "list.txt", "--tile", "centre"]
+    limited = ["sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *run, "--to", "cube.zarr"]
+
+    ended = subprocess.run(  # noqa: S603 # our own words
+        limited, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1] == (
+        "pixel-gather: too many files are open: allow more by ulimit -n 1024, then repeat the command"
+    )
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_current_folder_that_was_removed_is_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Paths cannot be told from there."""
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(SystemExit) as ended:
+        main(["ls", str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "pixel-gather: the current folder was removed: change to another folder, then repeat the command\n"
+    )
 
 
 @pytest.mark.parametrize(
