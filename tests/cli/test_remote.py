@@ -6,6 +6,7 @@ import hmac
 import io
 import json
 import re
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -438,6 +439,39 @@ def test_submit_says_why_an_upload_was_refused(
     assert code == 2
     assert "could not be uploaded (403): Request has expired" in capsys.readouterr().err
     assert len(api.asked) == 2
+
+
+def test_submit_uploads_again_what_s3_did_not_take(api: FakeApi, tmp_path: Path, pauses: list[float]) -> None:
+    """The whole file is sent again. The address is good for some minutes."""
+    (tmp_path / "a.txt").write_text("s3://b/a.tif\n")
+    api.on("POST /v1/lists", {"href": "s3://control/lists/x.txt", "upload": f"{api.root}/s3/put"})
+    slow = Reply(b"<Error><Message>Please reduce your request rate.</Message></Error>", 503)
+    api.on("PUT /s3/put", slow, Reply(b"", 500), Reply(b"", 200))
+    api.on("POST /v1/gathers", STARTED)
+
+    code = run("submit", "--sources", tmp_path / "a.txt", "--tile", "centre")
+
+    assert code == 0
+    assert [each.body for each in api.asked if each.method == "PUT"] == [b"s3://b/a.tif\n"] * 3
+    assert len(pauses) == 2
+
+
+def test_submit_gives_up_an_upload_that_nobody_answers(
+    api: FakeApi, tmp_path: Path, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After four tries. Nothing is submitted."""
+    (tmp_path / "a.txt").write_text("s3://b/a.tif\n")
+    with socket.socket() as deaf:  # it is bound, and does not listen
+        deaf.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{deaf.getsockname()[1]}/put"
+        api.on("POST /v1/lists", {"href": "s3://control/lists/x.txt", "upload": nowhere})
+
+        code = run("submit", "--sources", tmp_path / "a.txt", "--tile", "centre")
+
+    assert code == 2
+    assert "there was no answer" in capsys.readouterr().err
+    assert len(pauses) == 3
+    assert len(api.asked) == 1
 
 
 def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ _LONGEST_TEXT: Final = 500
 _PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Before a throttled request is sent again, at most. Of 50 submissions at once, the API takes 40."""
 
+_PAUSES_OF_UPLOAD_S: Final = (1.0, 2.0, 4.0)
+"""Before a file is uploaded again, at most."""
+
 _BY_CODE: Final[Mapping[str, type[GatherError]]] = {
     kind.code: kind
     for kind in (
@@ -192,14 +195,27 @@ class ApiDeployment:
         SigV4Auth(credentials, "execute-api", self._region or self._account.region()).add_auth(request)
 
     def _upload(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
-        """Upload a file to a presigned address."""
+        """Upload a file to a presigned address. If S3 does not answer or fails, the file is sent again."""
+        for pause_s in _PAUSES_OF_UPLOAD_S:
+            try:
+                self._upload_once(listed, url, headers)
+            except UnreachableError:
+                sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 # not for secrets
+            else:
+                return
+        self._upload_once(listed, url, headers)
+
+    def _upload_once(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
+        listed.file.seek(0)
         request = AWSRequest(method="PUT", url=url, data=listed.file, headers=dict(headers))
         with aws_errors_in_words():
             answer = self._account.http(url).send(request.prepare())
         if answer.status_code not in _OK:
             found = _MESSAGE_OF_S3.search(answer.text)
             said = found[1] if found else "S3 does not say why"
-            raise DeploymentError(f"the list could not be uploaded ({answer.status_code}): {said}")
+            failed = _BY_STATUS.get(answer.status_code)
+            kind = UnreachableError if failed is UnreachableError else DeploymentError
+            raise kind(f"the list could not be uploaded ({answer.status_code}): {said}")
 
 
 def _path(id_: str, kind: Kind = "gather") -> str:
