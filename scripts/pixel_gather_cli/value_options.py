@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.given_fields import split_bands
 from pixel_gather_cli.request_options import collection_option, in_home, mask_option
 
 MASK_OPTION: Final = click.option(
@@ -52,10 +53,7 @@ def scenes_of_options(
 
 def bands_option(text: str) -> dict[str, str]:
     """Return the names that ``--bands`` says."""
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name.strip() and band.strip() for name, _, band in pairs):
-        raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
-    return {name.strip(): band.strip() for name, _, band in pairs}
+    return split_bands(text, field="--bands")
 
 
 def values_of_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from handlers.deployment.admit_request import admit, open_table
 from handlers.deployment.stores import Deployment
 from handlers.tables.feature_table import list_sources, open_feature_table, open_reader
 from handlers.tables.table_body import admit_table
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.ports import SourceAccess
@@ -53,8 +54,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
                 asyncio.timeout(LONGEST_S),
                 open_feature_table(asked, deployment, left_s=LONGEST_S) as opened,
             ):
-                if opened.table.n_rows > MOST_AT_ONCE:
-                    raise LargerError
+                _check_number(opened.table.n_rows)
                 read = measure_each(opened.work, opened.wanted(), most_ahead=2 * opened.in_flight)
                 async with aclosing(read):
                     images = [(record, lines) async for record, lines, _ in read]
@@ -93,8 +93,9 @@ async def drill_at_once(
     Raises:
         RequestError: The request is wrong.
         BudgetError: The month's budget is spent.
-        LargerError: It takes too long, or there are too many files or values.
+        LargerError: It takes too long, or there are too many files or values, for which a table can be made.
     """
+    has_names = False
     request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)
     await deployment.check_not_halted()
     try:
@@ -103,8 +104,8 @@ async def drill_at_once(
             open_table(request, deployment, left_s=LONGEST_S) as table,
             open_reader(deployment, request.sources.sign) as reader,
         ):
-            if table.n_sources > MOST_AT_ONCE:
-                raise LargerError
+            has_names = bool(table.bands)
+            _check_number(table.n_sources)
             with closing(list_sources(table)) as files:
                 pixels = drill(
                     files,
@@ -122,11 +123,22 @@ async def drill_at_once(
                 async with aclosing(pixels):
                     found = [each async for each in pixels]
             notes = list(table.notes)
-    except TimeoutError as error:
+        rows = [_describe_pixel(each) for each in found]
+        _check_size(rows)
+    except (TimeoutError, LargerError) as error:
+        if bands is not None and has_names:  # b2 of a table would be the file of B02
+            raise RequestError(
+                "there are too many files or values for one answer, and a table has bands by the list's "
+                "names: leave bands out, or ask GET /series for values by these names",
+                field="bands",
+            ) from error
         raise LargerError from error
-    rows = [_describe_pixel(each) for each in found]
-    _check_size(rows)
     return {"rows": rows, "notes": notes}
+
+
+def _check_number(n_images: int) -> None:
+    if n_images > MOST_AT_ONCE:
+        raise LargerError
 
 
 def _check_size(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -29,6 +29,7 @@ ROUTES: Final = (
             **_IMAGES,
             "by": Parameter("ndvi, or red,nir; all bands if not given."),
             "mask": Parameter("Pixels to drop, such as scl:3,8,9."),
+            "bands": Parameter("Bands that the names in by stand for, such as red=B4,nir=B5."),
             "raw": Parameter("Leave scale and offset out.", FLAG),
         },
         answers=_AT_ONCE,

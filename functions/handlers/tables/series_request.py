@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.window import WindowRule
-from pixel_gather.core.request.given_fields import check_names, check_one_of
+from pixel_gather.core.request.given_fields import check_names, check_one_of, split_bands
 from pixel_gather.core.request.window_request import rule_at
 from pixel_gather.features.series.series_rows import check_one_feature
 
@@ -62,6 +62,8 @@ def body_of_query(query: Mapping[str, str]) -> dict[str, Any]:
         if not band or not all(each.strip().isdecimal() for each in values.split(",")):
             raise RequestError("write BAND:3,8,9", field="mask")
         body["mask"] = {"band": band, "drop": [int(each) for each in values.split(",")]}
+    if "bands" in query:
+        body["bands"] = split_bands(query["bands"], field="bands")
     if "raw" in query:
         if query["raw"] not in ("true", "false"):
             raise RequestError("it must be true or false", field="raw")

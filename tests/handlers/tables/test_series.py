@@ -41,8 +41,8 @@ def test_a_point_has_the_values_of_this_process_by_time(
 ) -> None:
     """A query and a body say the same."""
     point = f"{lonlat[0]},{lonlat[1]}"
-    code, found = service.do("GET", "/series", point=point, list=LIST, by="twice=b1*2")
-    body = {"point": list(lonlat), "sources": LIST, "by": "twice=b1*2"}
+    code, found = service.do("GET", "/series", point=point, list=LIST, by="twice=nir*2", bands="nir=b1")
+    body = {"point": list(lonlat), "sources": LIST, "by": "twice=nir*2", "bands": {"nir": "b1"}}
     posted_code, posted = service.do("POST", "/series", body)
 
     assert (code, posted_code) == (200, 200), (found, posted)
@@ -114,6 +114,7 @@ def test_a_long_series_is_a_table_job(
         ("/series", {"point": "1,2", "list": LIST, "datetime": "2024"}, "list"),
         ("/series", {"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
         ("/series", {"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),
+        ("/series", {"point": "1,2", "list": LIST, "by": "red", "bands": "b1"}, "bands"),
         ("/series", {"point": "1,2", "list": LIST, "colour": "red"}, "colour"),
         ("/series", {"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
         ("/series", {"point": "1,2", "by": "b1"}, "sources.catalog.file"),
@@ -227,6 +228,23 @@ def test_one_pixel_of_every_file(
     assert large["id"] == many["id"]
     assert json.loads(service.machine.found[many["id"]]["input"])["raw"] is True
     assert (no_code, no_place["field"]) == (422, "pixel")
+
+
+def test_numbered_bands_of_many_files_with_names_are_refused(
+    service: Service, lonlat: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table would have the first band of B02 as b2."""
+    named = "\n".join(["href,band,scene", f"{HREFS[0]},B01,s", f"{HREFS[1]},B02,s"])
+    service.machine.s3.put_object(Bucket="sources", Key="named.csv", Body=named.encode())
+    monkeypatch.setattr("handlers.tables.at_once.MOST_AT_ONCE", 1)
+    place = {"point": f"{lonlat[0]},{lonlat[1]}", "list": "s3://sources/named.csv"}
+
+    code, problem = service.do("GET", "/drill", **place, bands="2")
+    whole_code, _ = service.do("GET", "/drill", **place)
+
+    assert (code, problem["field"]) == (422, "bands")
+    assert "leave bands out" in problem["detail"]
+    assert whole_code == 202
 
 
 def test_a_pixel_that_json_cannot_say_is_null(service: Service, tmp_path: Path) -> None:

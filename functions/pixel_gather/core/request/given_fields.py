@@ -1,4 +1,4 @@
-"""Checks the names of fields that come from outside: known ones alone, and exactly one of two. Pure."""
+"""Checks fields that come from outside: known names alone, exactly one of two, and names of bands. Pure."""
 
 from collections.abc import Iterable
 
@@ -40,3 +40,19 @@ def check_one_of(given: Iterable[str], first: str, second: str, *, hint: str = "
     if n_given := len({first, second}.intersection(given)) - 1:
         both = ", not both" if n_given > 0 else ""
         raise RequestError(f"give {first} or {second}{both}{hint and f': {hint}'}", field=first)
+
+
+def split_bands(text: str, *, field: str) -> dict[str, str]:
+    """Return the names of bands that a text such as ``red=B4,nir=B5`` says.
+
+    Args:
+        text: Names in expressions, each with the band that it stands for.
+        field: What errors name.
+
+    Raises:
+        RequestError: It is no such text.
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and band.strip() for name, _, band in pairs):
+        raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field=field)
+    return {name.strip(): band.strip() for name, _, band in pairs}
