@@ -7,11 +7,14 @@
 import calendar
 import re
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
+
+if TYPE_CHECKING:  # the command line starts without
+    import numpy as np
 
 FIRST_US: Final = -(2**62)
 LAST_US: Final = 2**62
@@ -19,7 +22,7 @@ LAST_US: Final = 2**62
 PERIODS: Final = ("day", "solar-day", "month", "year")
 """What scenes can be grouped by: days, months and years of UTC, and days of the sun."""
 
-US_PER_DEGREE: Final = 86_400_000_000 // 360
+_US_PER_DEGREE: Final = 86_400_000_000 // 360
 """The sun takes four minutes for a degree of longitude."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,8 +128,13 @@ def start_of_period(time_us: int, by: str) -> int:
 
 
 def before_utc_us(longitude: float) -> int:
-    """Return by how much a day of the sun begins before that of UTC, in microseconds."""
-    return int(((longitude + 180) % 360 - 180) * US_PER_DEGREE)
+    """Return by how much a day of the sun begins before that of UTC, in whole microseconds."""
+    return int(sun_before_utc_us(longitude))
+
+
+def sun_before_utc_us[L: (float, "np.ndarray[Any, np.dtype[np.float64]]")](longitude: L) -> L:
+    """Return the same with a fraction, of a longitude in degrees or of an array of them."""
+    return ((longitude + 180) % 360 - 180) * _US_PER_DEGREE
 
 
 def format_range(times: TimeRange) -> str | None:

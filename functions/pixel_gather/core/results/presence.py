@@ -13,7 +13,7 @@ from pixel_gather.core.model.shown import shown
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values, missing_in
 from pixel_gather.core.results.rows_where import NumberedTexts
-from pixel_gather.core.time_range import US_PER_DEGREE
+from pixel_gather.core.time_range import sun_before_utc_us
 
 SOLAR_DAY: Final = "solar-day"
 TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
@@ -136,8 +136,8 @@ def _plain(values: Values | NumberedTexts) -> Values:
 
 def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
     """Return times as the sun tells them at a longitude; missing ones stay missing."""
-    east = (np.asarray(longitude) + 180) % 360 - 180
-    return np.where(times == NO_TIME, NO_TIME, times + (east * US_PER_DEGREE).astype("int64"))
+    ahead_us = sun_before_utc_us(np.asarray(longitude, dtype="float64")).astype("int64")
+    return np.where(times == NO_TIME, NO_TIME, times + ahead_us)
 
 
 def make_axis(name: str, values: Values | NumberedTexts) -> Axis:
