@@ -1,6 +1,7 @@
 """Reads that Planetary Computer or Earthdata sign for; their services are on loopback here."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rasterio
 
 from pixel_gather import gather, make_plan
 from pixel_gather.core.errors import DeniedError, RequestError, SourceError
@@ -20,6 +22,7 @@ from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.signing import Sign, Signing, _FreshTokens
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.store.token_session import SigningError, TokenSession
+from scenes.scenes import item
 from scenes.stac_server import Answer, Asked, Server, serving
 
 BLOBS = ("https://account.blob.core.windows.net/one/a.tif", "https://account.blob.core.windows.net/one/b.tif")
@@ -248,6 +251,36 @@ def test_a_grid_is_read_from_what_is_signed_for(monkeypatch: pytest.MonkeyPatch)
         planned = make_plan({"sources": sources, "grid": {"like": BLOBS[0]}, "nodata": 0})
 
     assert (planned.n_rows, len(served.tokens)) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", ["list", "items", "table"])
+def test_what_names_the_files_is_signed_for_as_they_are(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    """A list, STAC items or a table of chips may lie in the same container."""
+    box = (-180.0, -90.0, 180.0, 90.0)
+    scene = item("s1", box=box, assets={"red": {"href": FILE.as_uri()}})
+    with rasterio.open(FILE) as file:
+        place_of_chip = ",".join(map(str, file.lnglat()))
+    content = {
+        "list": f"href\n{FILE.as_uri()}\n",
+        "items": json.dumps({"type": "FeatureCollection", "features": [scene]}),
+        "table": f"id,lon,lat\nc,{place_of_chip}\n",
+    }[named]
+    with services(lambda _: token(), content=content.encode()) as served:
+        monkeypatch.setattr("pixel_gather.in_process.job._signing", served.signing)
+        place = f"{BLOBS[0].removesuffix('a.tif')}{named}.{'json' if named == 'items' else 'csv'}"
+        window: dict[str, Any] = {"window": {"pixels": [10, 20, 30, 40]}}
+        sources: dict[str, Any] = {"sign": "planetary-computer"}
+        if named == "items":
+            sources["stac"] = {"items": place, "assets": ["red"]}
+        elif named == "list":
+            sources["list"] = place
+        else:
+            sources["hrefs"] = [str(FILE)]
+            window = {"windows": {"table": place, "size": [4, 4]}}
+        planned = make_plan({"sources": sources, **window})
+
+    assert (planned.n_sources, len(served.tokens)) == (1, 1)
 
 
 def test_addresses_that_were_signed_by_hand_stay_refused() -> None:

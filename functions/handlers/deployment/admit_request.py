@@ -34,6 +34,7 @@ from pixel_gather.io.lists.source_list import SourceList, named_sources
 from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.scenes.scene_list import SceneFinder
 from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import Check, open_list_file
 
 _FOR_THE_LIST: Final = 0.75
@@ -134,7 +135,8 @@ async def open_gather_table(
         async with open_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             yield table
         return
-    chips = await asyncio.to_thread(_open_chips, request.windows, deployment)
+    objects = deployment.signed_objects(request.sources.sign)
+    chips = await asyncio.to_thread(_open_chips, request.windows, deployment.settings, objects)
     async with open_table(
         request,
         deployment,
@@ -146,12 +148,12 @@ async def open_gather_table(
         yield ChipTable(table=table, chips=chips)
 
 
-def _open_chips(windows: WindowsRequest, deployment: Deployment) -> Chips:
+def _open_chips(windows: WindowsRequest, settings: Settings, objects: Objects) -> Chips:
     from pixel_gather.tables.read_chip_table import read_chip_table  # noqa: PLC0415 # seldom needed, and takes 0.1 s
 
-    href = check_list(windows.table, deployment.settings, field=TABLE_FIELD)
+    href = check_list(windows.table, settings, field=TABLE_FIELD)
     with naming_field(TABLE_FIELD, of=href):
-        name, file = open_list_file(href, objects=deployment.objects, what="table of chips")
+        name, file = open_list_file(href, objects=objects, what="table of chips")
         return read_chip_table(file, name=name, windows=windows)
 
 
@@ -185,11 +187,11 @@ def _name_sources(
     keeps: Callable[[Box], bool] | None,
     window: WindowRule,
 ) -> SourceList:
-    settings = deployment.settings
+    settings, objects = deployment.settings, deployment.signed_objects(request.sources.sign)
     find_scenes = SceneFinder(
         window=window,
         projector=RasterioProjector(),
-        objects=deployment.objects,
+        objects=objects,
         policy=source_policy(settings),
         catalog_policy=list_policy(settings),
         check_api=lambda _: hosts_only(settings.catalog_hosts, field="stac"),
@@ -199,7 +201,7 @@ def _name_sources(
     with naming_field("sources.list", of=request.sources.list):
         return named_sources(
             request.sources,
-            objects=deployment.objects,
+            objects=objects,
             policy=source_policy(settings),
             list_policy=list_policy(settings),
             find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),

@@ -105,11 +105,12 @@ async def opened_job(
     if request is not None and request.limits.requests_per_s:
         budgets = HostBudgets(request.limits.requests_per_s, open_store=open_users_folder)
     limiter = AdaptiveLimiter(fixed=settings.concurrency, budgets=budgets)
-    objects = Objects(settings.stores, pace=limiter)
+    plain = Objects(settings.stores, pace=limiter)
+    # Lists, items and chips may lie where the files do.
+    objects = plain if sources.sign == "none" else plain.signed(_signing(sources.sign))
     policy = IN_PROCESS.within(str(Path.cwd()))
-    signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     fast = settings.fast_path(shares_tiles=request is not None and request.windows is not None)
-    reader = CogReader.over(over(signed), fast=fast, fall_back=GdalSettings())
+    reader = CogReader.over(over(objects), fast=fast, fall_back=GdalSettings())
     # An address that is wrong is refused before anything is opened.
     index = None
     if request is not None and request.index is not None:
@@ -156,7 +157,7 @@ async def opened_job(
         # The list, then what an index knows of its files.
         if table is None:
             table = found = stack.enter_context(await _in_thread(load))
-        await asyncio.to_thread(_open_first, table, signed)
+        await asyncio.to_thread(_open_first, table, objects)
         if index is not None and request is not None and found is not None:
             overview = request.level
 
