@@ -552,6 +552,21 @@ def test_cubes_of_another_kind_may_lack_a_kept_column(
     assert "cloud" not in other.variables
 
 
+def test_a_cube_that_is_added_may_lack_kept_columns(cubes: list[Path], tmp_path: Path) -> None:
+    """Its rows have no value there, as if all cubes were joined at once."""
+    bare = tmp_path / "bare.zarr"
+    gather_member(bare, n_rows=3, year=2023, folder=tmp_path, lacks=("cloud", "sat"))
+    join([cubes[0], bare], to=tmp_path / "at_once", keep=["cloud", "sat"])
+    join(cubes[:1], to=tmp_path / "added", keep=["cloud", "sat"])
+
+    join([bare], to=tmp_path / "added", mode="add")
+
+    added, at_once = open_joined(tmp_path / "added"), open_joined(tmp_path / "at_once")
+    xr.testing.assert_identical(added.cloud, at_once.cloud)
+    assert added.sat.values.tolist() == [*"ABAB", "", "", ""]
+    assert np.isnan(added.cloud.values[4:]).all()
+
+
 def test_wrong_wishes_are_refused(cubes: list[Path], joined: Path, tmp_path: Path) -> None:
     """Each message says what to do. Nothing is changed."""
     with pytest.raises(ArrayExistsError, match=r"mode add \(--add\) adds to them, mode replace \(--rep"):

@@ -13,7 +13,7 @@ SHARD_ROWS: Final = 4
 def gather_member(
     to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, height: int = 12, **settings: Any
 ) -> None:
-    """Gather a cube in shards of four rows. Its rows have times, a number and a text."""
+    """Gather a cube in shards of four rows. Its rows have times, and a number and a text if not ``lacks``."""
     lines = [
         {
             "href": str(FILES[n % len(FILES)]),
@@ -23,6 +23,10 @@ def gather_member(
         }
         for n in range(n_rows)
     ]
+    for line in lines:
+        for name in settings.get("lacks", ()):
+            del line[name]
+    settings.pop("lacks", None)
     layout = {"chunk": [2, 8, 8], "shard_rows": SHARD_ROWS}
     request = {
         "sources": {"list": _listed(lines, settings.pop("folder"), name=f"{year}-{n_rows}-{col}.csv")},

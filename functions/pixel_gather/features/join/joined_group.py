@@ -48,6 +48,9 @@ _MEMBERS: Final = "members"
 _LOCAL: Final = "local_shards"
 """Group of shards in local files: what Icechunk does not compare of them."""
 
+_NUMBERS: Final = "biufc"
+"""Kinds of dtypes that are no text."""
+
 _LOCAL_COLUMNS: Final = ("chunk", "href", "etag")
 _TEXTS: Final = "texts"
 """Group of coordinates that repeat few texts: a number for each row, and the texts by number. A million rows
@@ -176,7 +179,14 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     n_members = len(table["place"])
     presence: Any = joined.group[PRESENCE]
     first_row = presence.shape[0]
-    for name, values in joined_rows(members, joined.record["columns"], first_member=n_members).items():
+    there = {name for each in members for name in each.columns}
+    columns = joined.record["columns"]
+    rows = joined_rows(members, [name for name in columns if name in there], first_member=n_members)
+    for name in [name for name in columns if name not in there]:
+        before = joined.array(name)
+        before = before if before.dtype.kind in _NUMBERS else before.astype(object)
+        _, rows[name] = unite_values(name, [before, None], [len(before), len(rows[PRESENCE])])
+    for name, values in rows.items():
         _extend_column(transaction.store, joined, name, values)
         if name in joined.record["texts"]:
             known = joined.read_numbered(name).texts
@@ -290,7 +300,7 @@ def create_array(
 def _extend_column(store: ZarrStore, joined: JoinedGroup, name: str, values: Values) -> None:
     """Add rows to a coordinate. Write it anew if its dtype or its attributes do not fit them."""
     array: Any = joined.group[name]
-    is_text = array.dtype.kind not in "biufc"
+    is_text = array.dtype.kind not in _NUMBERS
     if name == "time" or name in OWN or (is_text and values.dtype == object):
         _extend(array, values)
         return
