@@ -51,6 +51,12 @@ class Case:
     crs: str = "EPSG:4326"
 
 
+def _ewkb(srid: int) -> str:
+    """Return the point as PostGIS writes it."""
+    point = shapely.set_srid(shapely.Point(11.5, 46.25), srid)
+    return str(shapely.to_wkb(point, hex=True, include_srid=True))
+
+
 _WKB = shapely.to_wkb(shapely.Point(11.5, 46.25))
 _OPEN_RING = struct.pack("<BIII8d", 1, 3, 1, 4, 0, 0, 1, 0, 1, 1, 0, 1)
 """WKB of a polygon whose ring is not closed."""
@@ -145,6 +151,14 @@ CASES = (
         "hexadecimal",
         "a.csv",
         f"plot,wkb\np0,{shapely.to_wkb(shapely.Point(11.5, 46.25), hex=True)}\n".encode(),
+    ),
+    Case("ewkb", "a.csv", f"plot,geom\np0,{_ewkb(25832)}\n".encode(), crs="EPSG:25832"),
+    Case(
+        "ewkb with --crs",
+        "a.csv",
+        f"plot,geom\np0,{_ewkb(25832)}\n".encode(),
+        FeatureColumns(id="plot", crs="EPSG:3857"),
+        "EPSG:3857",
     ),
     Case("empty column", "a.csv", b"plot,note,lon,lat\np0,,11.5,46.25\n"),
     Case("geoparquet", "a", _geoparquet()),
@@ -400,7 +414,12 @@ def test_the_digest_tells_features_apart(change: Callable[[Features], Features])
         ("a.geojson", _geojson_ring([[0, 0], [1, 0], [1, 1], [0, 1]]), f"row 1: {_RING}"),
         ("a.geojson", _geojson_ring([[0, 0], [1, 1]]), f"row 1: {_RING}"),
         ("a.parquet", _geoparquet(_OPEN_RING), f"row 1: {_RING}"),
-        ("a.csv", b"plot,wkt\n1,2\n", "column wkt holds no WKT or WKB: Expected bytes or string"),
+        (
+            "a.csv",
+            f"plot,geom\n1,{_ewkb(25832)}\n2,{_ewkb(4326)}\n".encode(),
+            "column geom have several SRIDs, such as 4326 and 25832: write all in one CRS",
+        ),
+        ("a.csv", b"plot,wkt\n1,2\n", "row 1: its geometry cannot be used: ParseException"),
         ("a.csv", b"plot,lon,lat,lat\n1,2,3,4\n", "two columns have the same name"),
         ("a.geojson", _geojson(_POINT, crs={"type": "link"}), "a.geojson: its crs has no properties.name"),
         ("a.geojson", b"{]", "this is no GeoJSON"),

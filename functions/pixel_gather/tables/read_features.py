@@ -168,7 +168,8 @@ def _features_of_table(
             xs, ys = (_numbers(table, each, name) for each in pair)
             is_degrees = pair[0].lower() not in _OF_A_MAP
         else:
-            shapes, names = _shape_column(table, names, name)
+            shapes, names, of_shapes = _shape_column(table, names, name)
+            crs = crs or of_shapes
     found_crs = columns.crs or crs
     if found_crs is None and not is_degrees:
         raise RequestError("say which CRS these coordinates are of, such as EPSG:32632", field="crs")
@@ -228,8 +229,11 @@ def _xy_names(names: Sequence[str], columns: FeatureColumns) -> tuple[str, str] 
     return next(((lower[x], lower[y]) for x, y in _XY if x in lower and y in lower), None)
 
 
-def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, list[str]]:
-    """Return the shapes of a column of WKT or WKB, and the names of the others."""
+def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, list[str], str | None]:
+    """Return the shapes of a column of WKT or WKB, the names of the others, and the CRS that EWKB tells.
+
+    PostGIS writes EWKB: its SRID is the code of a CRS. 0 stands for none.
+    """
     import shapely  # noqa: PLC0415 # points with coordinates need none of it
 
     lower = {each.lower(): each for each in names}
@@ -245,8 +249,25 @@ def _shape_column(table: "Table", names: list[str], name: str) -> tuple[Shapes, 
     with _refusing(name, f"column {found} holds no WKT or WKB"):
         read = shapely.from_wkb if first is None or _HEX.fullmatch(first) else shapely.from_wkt
         values = batched((value or None for value in _values(table, found)), TOGETHER, strict=False)
-        shapes = Shapes.of(_parsed(read, values, name=name))
-    return shapes, [each for each in names if each != found]
+        srids: set[int] = set()
+        shapes = Shapes.of(_noting_srids(_parsed(read, values, name=name), srids))
+    codes = sorted(srid for srid in srids if srid > 0)
+    if len(codes) > 1:
+        raise RequestError(
+            f"the shapes of column {found} have several SRIDs, such as {codes[0]} and {codes[1]}: write all "
+            "in one CRS, such as by ST_Transform",
+            field=name,
+        )
+    return shapes, [each for each in names if each != found], f"EPSG:{codes[0]}" if codes else None
+
+
+def _noting_srids(blocks: Iterable[Objects], srids: set[int]) -> Iterator[Objects]:
+    """Yield blocks of shapes, and add their SRIDs to a set."""
+    import shapely  # noqa: PLC0415 # as above
+
+    for block in blocks:
+        srids.update(np.unique(shapely.get_srid(block)).tolist())
+        yield block
 
 
 def _parsed(read: Callable[..., Any], blocks: Iterable[Sequence[Any]], *, name: str) -> Iterator[Objects]:
@@ -390,7 +411,9 @@ def _csv(file: IO[bytes], name: str, columns: FeatureColumns) -> "Table":
         kept = {columns.id, columns.time}  # as they are written: 007 is not 7
         fields = [
             Field(each.name.strip(), DataType.utf8())
-            if each.name.strip() in kept or DataType.is_null(each.type)
+            if each.name.strip() in kept
+            or each.name.strip().lower() in _SHAPES  # hexadecimal digits may look like a number: 01E5
+            or DataType.is_null(each.type)
             else each.with_name(each.name.strip())
             for each in map(schema.field, schema.names)
         ]
