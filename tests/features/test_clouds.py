@@ -49,8 +49,9 @@ def test_ls_names_what_lies_below_a_prefix(there: There, capsys: pytest.CaptureF
     """A pattern chooses, and the addresses have the scheme of the prefix."""
     there.store.objects["sources/heat/notes 1%20.txt"] = b"x"
 
-    run("ls", there.at("sources/heat/"), "--glob", "*.tif")
+    code = run("ls", there.at("sources/heat/"), "--glob", "*.tif")
 
+    assert code == 0
     assert capsys.readouterr().out.split() == [there.at(f"sources/heat/{file.name}") for file in FILES]
     assert [each.href for each in ls(there.at("sources/"), glob="**/*.txt")] == [
         there.at("sources/heat/notes 1%20.txt")

@@ -97,12 +97,12 @@ def test_the_command_draws_and_prints(capsys: pytest.CaptureFixture[str]) -> Non
     text = capsys.readouterr().out
     assert text.splitlines()[0] == "1895-01-01T00:00:00Z  b1 10.1699"
     assert text.splitlines()[-1].endswith("0 to 31.1602, 5 images")
-    run(*arguments, "--json")
+    assert run(*arguments, "--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["status"] for line in lines] == ["ok"] * 5
-    run(*arguments, "--by", "b9")
+    assert run(*arguments, "--by", "b9") == 1
     assert "1895-01-01T00:00:00Z  unlike: it has 1 band, not band 9" in capsys.readouterr().out
-    run("series", "--point", "40,20", "--sources", DEMO, "--quiet")
+    assert run("series", "--point", "40,20", "--sources", DEMO, "--quiet") == 0
     assert capsys.readouterr().out == "no image shows this place; longitude comes first\n"
 
 

@@ -163,8 +163,9 @@ def test_a_series_has_units_in_the_terminal_and_on_its_page(
         "\n".join(["href,time", f"{files[0]},2024-01-01", f"{files[1]},2024-01-02"])
     )
     sources = ("--point", "8.75,46.25", "--sources", tmp_path / "list.csv")
-    run("series", *sources, "--by", "b1", "--quiet", "--html", page)
+    code = run("series", *sources, "--by", "b1", "--quiet", "--html", page)
 
+    assert code == 0
     assert " mm, 2 images" in capsys.readouterr().out
     assert "b1 (mm), 2 values of 2 images" in page.read_text()
     assert " mm</title>" in page.read_text()
