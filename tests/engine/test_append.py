@@ -727,7 +727,7 @@ def test_an_append_leaves_the_pictures_of_the_first_gather() -> None:
     [
         ({"layout": "balanced"}, {"layout": "series"}, "layout: the cube has the layout balanced; the new"),
         ({"layout": "slice"}, {"layout": "balanced"}, "layout: the cube has the layout slice; the new rows"),
-        (cut(2, 2), {"layout": "slice"}, "layout: the cube has chunks of 2 x 4 x 4; .* slice: leave"),
+        (cut(2, 16), {"layout": "slice"}, "layout: the cube has chunks of 2 x 4 x 4; .* slice: leave"),
         ({}, {"expected_rows": 1000}, "expected_rows: .* its first rows; .* planned for 1,000: leave it out"),
         ({"expected_rows": 9}, {"expected_rows": 8}, "expected_rows: the cube has shards planned for 9 rows"),
     ],
@@ -735,15 +735,18 @@ def test_an_append_leaves_the_pictures_of_the_first_gather() -> None:
 def test_an_append_cannot_choose_other_shards(
     first: dict[str, Any], asked: dict[str, Any], said: str
 ) -> None:
-    """Shards never change. The choice of the first gather may be named again, or left out."""
+    """Shards never change. The choice of the first gather may be named again, or left out.
+
+    It may be larger than the shards: a cube of two rows has no shards of 16.
+    """
     grown = place(output=first)
     grown.gather(rows(0, 1))
 
     for numbers in ((2, 3), (0, 1)):
         with pytest.raises(RequestError, match=rf"^output\.{said}"):
             grown.append(rows(*numbers), output={"append_to": "place"} | asked)
-    for named, numbers in (({}, (2,)), (first, (3,))):
-        assert grown.append(rows(*numbers), output={"append_to": "place"} | named) is not None
+    for named, number in (({}, 2), (first, 3)):
+        assert grown.append(rows(number), output={"append_to": "place"} | named) is not None
 
 
 @pytest.mark.parametrize("seed", range(6))

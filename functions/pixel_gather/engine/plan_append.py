@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import CubeRow
-from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.cube_template import check_inherits, check_planned_alike, check_reduces_alike
+from pixel_gather.core.plan.cube_plan import Append, CubePlan
+from pixel_gather.core.plan.cube_template import check_inherits, check_reduces_alike
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.plan.plan_again import plan_again
 from pixel_gather.core.plan.reduced_table import columns_of_scenes, reduced_table
@@ -72,7 +72,6 @@ async def plan_append(
     # Which rows does the cube lack, and which of its rows have failed?
     failed = None
     if base.template is not None and not base.append.is_first:
-        check_planned_alike(base.append.origin.get("request", {}), request)
         failed = _failed_rows(base, request, settles=asked.settles)
         base = replace(base, rows=failed.watch(base.rows))
     whole = order_bands(table, None if base.template is None else base.template.of_scenes)
@@ -181,8 +180,8 @@ async def _check_known_list(
     assert base.template is not None  # noqa: S101 # it is a cube that is there
     whole = reduced_table(request, whole, sources.projector)
     columns = columns_of_scenes(whole)
-    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=columns)
     asked, first = request.to_json(), base.append.origin.get("request", {})
+    check_inherits(base.template, request, slots=(), has_time=whole.has_time, columns=columns, first=first)
     if asked.get("grid") in (None, first.get("grid")) and chooses_same_pixels(asked, first):
         return
     no_cost = dict.fromkeys(("usd", "files", "pixels", "fetched_bytes")) | {"transfer_usd": inf}
@@ -193,4 +192,5 @@ async def _check_known_list(
         workers=workers,
         now=time.time(),
         template=base.template,
+        append=Append(origin=base.append.origin),
     )

@@ -27,6 +27,7 @@ from pixel_gather.core.plan.cube_plan import (
 from pixel_gather.core.plan.locate_window import Placement
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.core.request.output import Output
     from pixel_gather.core.request.request import GatherRequest
 
 
@@ -141,6 +142,7 @@ def check_inherits(
     slots: Sequence[SourceSlot],
     has_time: bool,
     columns: Sequence[ListColumn],
+    first: Mapping[str, Any],
 ) -> None:
     """Refuse a request, or sources, that do not fit a cube; `check_reduces_alike` looks at ``reduce``.
 
@@ -150,11 +152,12 @@ def check_inherits(
         slots: What was found in the headers of some sources.
         has_time: Whether all rows of the list have a time.
         columns: The list's columns.
+        first: The request that made the cube, as JSON values. Empty for a new cube of an archive.
 
     Raises:
         RequestError: The message names the field, and both values.
     """
-    _check_output(template, request)
+    _check_output(template, request, first)
     template = template.of_scenes
     if request.overview != template.overview:
         raise _differs("overview", _overview(template.overview), _overview(request.overview))
@@ -208,7 +211,7 @@ def _number(told: float | str | None) -> float | None:
     return float(told) if isinstance(told, str) else told
 
 
-def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
+def _check_output(template: CubeTemplate, request: "GatherRequest", first: Mapping[str, Any]) -> None:
     output = request.output
     for name, theirs in (("codec", template.codec), ("zfp_tolerance", template.zfp_tolerance)):
         asked = getattr(output, name)
@@ -220,12 +223,36 @@ def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
     if "sharding" in output.model_fields_set and output.sharding != template.layout.is_sharded:
         kinds = ("shards", "no shards")
         raise _differs("output.sharding", *(kinds if template.layout.is_sharded else reversed(kinds)))
-    if "layout" in output.model_fields_set and not isinstance(output.layout, str):
-        asked_chunk, shard_rows = output.layout.chunk, output.layout.shard_rows
-        if asked_chunk != template.layout.chunk:
-            raise _differs("output.layout.chunk", _by(template.layout.chunk), _by(asked_chunk))
-        if shard_rows is not None and shard_rows != template.layout.shard[0]:
-            raise _differs("output.layout.shard_rows", str(template.layout.shard[0]), str(shard_rows))
+    _check_layout(template, output, first.get("output", {}) if first else None)
+
+
+def _check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, Any] | None) -> None:
+    """Refuse chunks and shards that are not the cube's, or are chosen in another way than by ``first``.
+
+    The way of the first gather may be named again, also if its few rows made the shards smaller.
+    """
+    asked = output.layout
+    of_first = None if first is None else first.get("layout", "balanced")
+    if "layout" not in output.model_fields_set:
+        pass
+    elif isinstance(asked, str):
+        if of_first is not None and asked != of_first:
+            is_named = isinstance(of_first, str)
+            there = f"the layout {of_first}" if is_named else f"chunks of {_by(of_first['chunk'])}"
+            raise _differs("output.layout", there, f"the layout {asked}", instead=_LEAVE_OUT)
+    elif asked.model_dump(mode="json", exclude_defaults=True) != of_first:
+        if asked.chunk != template.layout.chunk:
+            raise _differs("output.layout.chunk", _by(template.layout.chunk), _by(asked.chunk))
+        if asked.shard_rows is not None and asked.shard_rows != template.layout.shard[0]:
+            there = str(template.layout.shard[0])
+            raise _differs("output.layout.shard_rows", there, str(asked.shard_rows))
+    if first is not None and output.expected_rows not in (None, expected := first.get("expected_rows")):
+        raise _differs(
+            "output.expected_rows",
+            f"shards planned for {'its first rows' if expected is None else f'{expected:,} rows'}",
+            f"some planned for {output.expected_rows:,}",
+            instead=_LEAVE_OUT,
+        )
 
 
 def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> None:
@@ -237,34 +264,6 @@ def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> Non
     asked = None if request.reduce is None else request.reduce.told()
     if asked != template.reduce:
         raise _differs("reduce", _describe_reduction(template.reduce), _describe_reduction(asked))
-
-
-def check_planned_alike(first: Mapping[str, Any], request: "GatherRequest") -> None:
-    """Refuse a request that wants the chunks and shards chosen in another way than the cube's.
-
-    `check_inherits` compares sizes that are given. This looks at those that the first gather has chosen.
-
-    Args:
-        first: The request that made the cube, as JSON values.
-        request: The checked request. Fields that it does not give are the cube's.
-
-    Raises:
-        RequestError: The message names the field, and both values.
-    """
-    theirs, output = first.get("output", {}), request.output
-    layout, asked = theirs.get("layout", "balanced"), output.layout
-    if "layout" in output.model_fields_set and isinstance(asked, str) and asked != layout:
-        there = f"the layout {layout}" if isinstance(layout, str) else f"chunks of {_by(layout['chunk'])}"
-        raise _differs("output.layout", there, f"the layout {asked}", instead=_LEAVE_OUT)
-    expected = theirs.get("expected_rows")
-    if output.expected_rows not in (None, expected):
-        there = "its first rows" if expected is None else f"{expected:,} rows"
-        raise _differs(
-            "output.expected_rows",
-            f"shards planned for {there}",
-            f"some planned for {output.expected_rows:,}",
-            instead=_LEAVE_OUT,
-        )
 
 
 def _describe_reduction(told: Mapping[str, str] | None) -> str:

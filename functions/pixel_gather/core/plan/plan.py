@@ -162,7 +162,8 @@ async def plan_cube(
     reduction = reduction_by(chosen, append, table)
     if template is not None:
         columns = columns_of_scenes(table)
-        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns)
+        first = append.origin.get("request", {})
+        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=columns, first=first)
         check_task_fits(template, workers.max_task_nbytes, reduction=reduction)
 
     # What will it take?
