@@ -146,6 +146,11 @@ _NAMES = (
         help=r"Band in the hrefs, such as '_(B\d+)\.tif', or auto: files of one scene share a row. See ls.",
     ),
 )
+sign_option = click.option(
+    "--sign",
+    type=click.Choice(["planetary-computer", "earthdata"]),
+    help="Service that gives tokens for the files; earthdata takes yours from EARTHDATA_TOKEN.",
+)
 _SOURCES = (
     click.option(
         "--sources", metavar="FILE", help="List file: text, CSV, JSONL or Parquet; - for standard input."
@@ -156,11 +161,7 @@ _SOURCES = (
     click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     *_NAMES,
-    click.option(
-        "--sign",
-        type=click.Choice(["planetary-computer", "earthdata"]),
-        help="Service that gives tokens for the files; earthdata takes yours from EARTHDATA_TOKEN.",
-    ),
+    sign_option,
     click.option(
         "--index", metavar="FILE", help="Header index; saves a request per file. See pixel-gather index."
     ),

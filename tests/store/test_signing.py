@@ -24,6 +24,7 @@ from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.io.store.token_session import SigningError, TokenSession
 from scenes.scenes import item
 from scenes.stac_server import Answer, Asked, Server, serving
+from support.command_line import run
 
 BLOBS = ("https://account.blob.core.windows.net/one/a.tif", "https://account.blob.core.windows.net/one/b.tif")
 BUCKET = ("s3://lp-prod-protected/a.tif", "s3://lp-prod-protected/b.tif")
@@ -281,6 +282,22 @@ def test_what_names_the_files_is_signed_for_as_they_are(monkeypatch: pytest.Monk
         planned = make_plan({"sources": sources, **window})
 
     assert (planned.n_sources, len(served.tokens)) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("index",), ("catalog", "--sources")])
+def test_commands_that_read_headers_sign(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """As a gather does, which reads the same files."""
+    (tmp_path / "list.csv").write_text(f"href,time\n{BLOBS[0]},2024-01-01\n")
+    with services(lambda _: token(), content=FILE.read_bytes()) as served:
+        monkeypatch.setattr("pixel_gather.in_process.job._signing", served.signing)
+        to = tmp_path / "to.parquet"
+        code = run(*arguments, tmp_path / "list.csv", "--sign", "planetary-computer", "--to", to)
+
+    assert (code, len(served.tokens)) == (0, 1)
+    assert to.exists()
 
 
 def test_addresses_that_were_signed_by_hand_stay_refused() -> None:

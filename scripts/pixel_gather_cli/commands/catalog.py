@@ -11,11 +11,17 @@ from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.catalog.catalog import MadeCatalog, make_catalog, refresh_catalog, remove_scenes
 from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import in_home, name_options, settings_of, settings_options
+from pixel_gather_cli.request_options import (
+    in_home,
+    name_options,
+    settings_of,
+    settings_options,
+    sign_option,
+)
 from pixel_gather_cli.search_options import search_given, search_options
 
 _KINDS = ("stac", "cmr", "items", "sentinel2_index", "sources", "prefix")
-_OF_HEADERS = ("glob", "regex", "time", "band", "collection_name")
+_OF_HEADERS = ("glob", "regex", "time", "band", "sign", "collection_name")
 
 
 @click.command("catalog")
@@ -32,6 +38,7 @@ _OF_HEADERS = ("glob", "regex", "time", "band", "collection_name")
 )
 @click.option("--regex", metavar="PATTERN", help="Only files whose whole href holds a match.")
 @name_options
+@sign_option
 @click.option("--collection-name", metavar="NAME", help="Collection of scenes made from headers.")
 @click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, here or on S3.")
 @click.option(

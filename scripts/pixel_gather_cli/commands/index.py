@@ -10,7 +10,7 @@ from pixel_gather.core.model.shown import shown_href
 from pixel_gather.features.index.index import Indexed, index
 from pixel_gather_cli.json_output import json_option, print_result
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.request_options import in_home, settings_of, settings_options, sign_option
 from pixel_gather_cli.with_options import other_commands_option
 
 
@@ -19,11 +19,19 @@ from pixel_gather_cli.with_options import other_commands_option
 @other_commands_option("--sources", "write the list without --sources: pixel-gather index LIST")
 @click.option("--to", required=True, metavar="FILE", help="Parquet file to write, local or on S3.")
 @click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Index this overview's tiles.")
+@sign_option
 @settings_options
 @json_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def index_command(
-    *, list_file: str, to: str, overview: int | None, as_json: bool, quiet: bool, **options: Any
+    *,
+    list_file: str,
+    to: str,
+    overview: int | None,
+    sign: str | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> int:
     """Save the header of every file in LIST, so that gathers need not read it again.
 
@@ -34,9 +42,10 @@ def index_command(
     pixel-gather index list.txt --to headers.parquet
     pixel-gather run --sources list.txt --tile centre --index headers.parquet --to cube.zarr
     """
-    settings = settings_of(options)
+    settings, place = settings_of(options), in_home(list_file)
+    sources = place if sign is None else {"list": place, "sign": sign}
     with open_progress("indexing", quiet=quiet) as show:
-        indexed = index(in_home(list_file), to=to, overview=overview, settings=settings, on_progress=show)
+        indexed = index(sources, to=to, overview=overview, settings=settings, on_progress=show)
     for href, reason in indexed.failed:
         click.echo(f"{shown_href(href)}: {reason}", err=True)
     told = to_builtins(indexed) | {"n_failed": indexed.n_failed}
