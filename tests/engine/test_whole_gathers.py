@@ -222,6 +222,28 @@ def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> 
     assert report.digest == whole_digest()
 
 
+def test_plan_gather_continues_under_the_limits_of_the_present_request() -> None:
+    """Workers and finish follow its limits, its signing and its report, and not those of the first run."""
+    output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
+    first = {"limits": {"requests_per_s": {"s3://b": 5}, "usd": 3}, "output": output | {"report": False}}
+    gather = Gather(request=first)
+    plan, tasks = gather.plan()
+    gather.fill_shard(tasks[0], plan)
+
+    gather.request = {"limits": {"requests_per_s": {"s3://c": 7}}, "output": output}
+    second, _ = gather.plan()
+    gather.request = {"output": output}
+    third = gather.plan()
+
+    assert (plan.requests_per_s, plan.has_report) == ({"s3://b": 5}, False)
+    assert (second.requests_per_s, second.has_report) == ({"s3://c": 7}, True)
+    assert "usd" not in second.request["limits"]
+    assert third[0].requests_per_s == {}
+    assert plan.under_terms_of({"sources": {"sign": "planetary-computer"}}).sign == "planetary-computer"
+    assert gather.plan_of_the_claim() == third
+    assert gather.run().digest == whole_digest()
+
+
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
     """Sidecars of a deleted cube do not commit shards of the next one."""
     gather = Gather()

@@ -47,7 +47,7 @@ class ShardWorker:
         """Fill and commit shards of a plan; see `pixel_gather.engine.gather_shards.gather_shards`."""
         await gather_shards(
             tasks,
-            gather=gather,
+            gather=f"{gather} {execution}",  # another execution may go on under other limits
             last_plan=self._last_plan,
             sources_of=self._sources,
             stores=GatherStores(

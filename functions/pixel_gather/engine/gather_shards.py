@@ -56,7 +56,7 @@ class LastPlan:
         """Return a gather's plan and buffers.
 
         Args:
-            gather: Identifies the gather and its claim.
+            gather: Identifies the gather, its claim and the run that goes on with it.
             control: The gather's control files below its claim.
         """
         prepared = self._prepared
@@ -90,7 +90,7 @@ async def gather_shards(
 
     Args:
         tasks: Which shards; at least one.
-        gather: Identifies the gather and its claim, for ``last_plan``.
+        gather: Identifies the gather, its claim and the run that goes on with it, for ``last_plan``.
         last_plan: Kept by the caller between calls.
         sources_of: Returns how a plan's sources are read.
         stores: Where the pixels are written, and the control files of the plan.

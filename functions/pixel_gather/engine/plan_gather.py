@@ -67,8 +67,8 @@ async def plan_gather(
     """Plan the rows that a cube lacks, claim them, and write the control files for the workers.
 
     Safe to run twice, also at the same time: the first claim wins, and the same request continues what it has
-    begun. The control files are in a folder named after the claim. Files of an earlier cube at this location
-    are ignored.
+    begun, under its own limits. The control files are in a folder named after the claim. Files of an earlier
+    cube at this location are ignored.
 
     Args:
         request: The checked request: for a new cube, or with ``output.append_to``.
@@ -107,7 +107,9 @@ async def plan_gather(
     claim = await find_claim(cube, found, digest)
     if claim is not None and (earlier := await read_planned(context.control.below(claim.claim))) is not None:
         await may_write()
-        return None if await claim_rows(cube, earlier[0]) is None else earlier
+        if await claim_rows(cube, earlier[0]) is None:
+            return None
+        return await _under_terms_of(request, *earlier, context.control.below(claim.claim))
 
     # Has somebody tried failed rows again, and given up? Then all of them are written anew.
     settles = found is not None and found.version > 0 and await must_settle(cube, found, digest)
@@ -212,6 +214,16 @@ async def write_control_files(
     await control.put(TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(PLAN_KEY, encode_plan(plan))  # last: it marks the other files as complete
     return plan, tasks
+
+
+async def _under_terms_of(
+    request: "GatherRequest", plan: CubePlan, tasks: tuple[ShardTask, ...], control: ControlStore
+) -> Planned:
+    """Return a plan that goes on under this request's limits, and write it if they have changed."""
+    continued = plan.under_terms_of(request.without_key().to_json())
+    if continued is not plan:
+        await control.put(PLAN_KEY, encode_plan(continued))
+    return continued, tasks
 
 
 async def read_found_list(request: "GatherRequest", stores: GatherStores) -> bytes | None:

@@ -197,6 +197,23 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
+def test_gather_that_goes_on_keeps_to_the_limits_of_the_new_request(machine: StateMachine) -> None:
+    """The worker that filled a shard without a budget follows it in the next execution, and then none."""
+    ledger = "pace/s3-sources.json"
+
+    def fill(index: int, execution: str, limits: dict[str, Any]) -> bool:
+        verdict = machine.planned(REQUEST | {"limits": limits}, execution=execution)
+        tasks = [task for task in machine.manifest(verdict) if task["index"] == index]
+        machine.fill(verdict, tasks, execution=execution)
+        found = machine.s3.list_objects_v2(Bucket="control", Prefix=ledger)
+        machine.s3.delete_object(Bucket="control", Key=ledger)
+        return bool(found["KeyCount"])
+
+    assert not fill(0, "first", {})
+    assert fill(1, "first-2", {"requests_per_s": {"s3://sources": 1000}})
+    assert not fill(2, "first-3", {})
+
+
 @pytest.mark.long
 def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMachine) -> None:
     """The same request again reads nothing, even if its control files have expired.

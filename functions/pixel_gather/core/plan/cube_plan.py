@@ -53,6 +53,9 @@ SPARE: Final = 1.5
 MOST_GRIDS: Final = 32
 """Sampled grids that a plan keeps, to show where its sources lie."""
 
+_TERMS: Final = (("limits",), ("sources", "sign"), ("output", "report"))
+"""Fields of a request that change no cube, and so may differ from those of the request that planned it."""
+
 
 class SourceSlot(Struct, frozen=True, kw_only=True):
     """The typical source of one slot, which has one source per row, or one per scene and band."""
@@ -456,6 +459,19 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
         limits: Mapping[str, Any] = self.request.get("limits", {})
         return limits.get("requests_per_s") or {}
 
+    def under_terms_of(self, request: Mapping[str, Any]) -> "CubePlan":
+        """Return the plan with what another request for the same cube says beside its content.
+
+        These are the limits, who signs, and whether a report is drawn.
+
+        Args:
+            request: The request that goes on with the plan, as JSON values.
+        """
+        ours = self.request
+        for path in _TERMS:
+            ours = _taken(ours, request, *path)
+        return self if ours == self.request else replace(self, request=ours)
+
     @property
     def runs_inline(self) -> bool:
         """Whether the first attempt on AWS has no Map Run, by the forecast.
@@ -637,6 +653,13 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
             "estimate": to_builtins(self.estimate),
             "warnings": list(self.warnings),
         }
+
+
+def _taken(ours: Mapping[str, Any], theirs: Mapping[str, Any], name: str, *path: str) -> dict[str, Any]:
+    """Return ``ours`` with one value of ``theirs``, or without it if they have none."""
+    value = _taken(ours.get(name, {}), theirs.get(name, {}), *path) if path else theirs.get(name)
+    others = {key: kept for key, kept in ours.items() if key != name}
+    return others if value is None or value == {} else others | {name: value}
 
 
 def steps_in_words(slots: Sequence[SourceSlot]) -> dict[str, str]:
