@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -109,11 +109,16 @@ class Api:
         return answer["statusCode"], body_of(answer)
 
     def answer(
-        self, method: str, path: str, *, body: Any = None, query: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str | Sequence[str]] | None = None,
     ) -> dict[str, Any]:
         """Return the whole answer."""
         content = body if isinstance(body, str | None) else json.dumps(body)
-        target = f"{path}?{urlencode(query)}" if query else path
+        target = f"{path}?{urlencode(query, doseq=True)}" if query else path
         found: dict[str, Any] = self.app.resolve(event(method, target, body=content), Context())
         return found
 
@@ -401,6 +406,17 @@ def test_parameters_that_a_route_does_not_have_are_refused(status: Api) -> None:
     assert none["detail"] == "dry: there is no such parameter; it takes none"
     assert status.executions.calls == []
     assert status.ask("GET", "/gathers", query={"X-Amz-Date": "20261129T000000Z"})[0] == 200
+
+
+def test_parameters_that_are_given_twice_are_refused(status: Api) -> None:
+    """API Gateway hands on the last value alone, so the others would be ignored."""
+    code, problem = status.ask("GET", "/gathers", query={"limit": ["7", "9"]})
+    signed = {"X-Amz-Date": ["20261129T000000Z"] * 2, "limit": "7"}
+
+    assert (code, problem["field"]) == (422, "limit")
+    assert "more than once" in problem["detail"]
+    assert status.executions.calls == []
+    assert status.ask("GET", "/gathers", query=signed)[0] == 200
 
 
 BEHIND_A_DOMAIN: dict[tuple[str, str], tuple[Any, ...]] = {

@@ -75,7 +75,8 @@ def event(
     parts = urlsplit(target)
     path = unquote(parts.path) or "/"
     resource, parameters = resource_of(path)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = dict(pairs)
     return {
         "resource": resource,
         "path": (base or "") + path,
@@ -83,7 +84,10 @@ def event(
         "headers": {"content-type": "application/json"},
         "multiValueHeaders": {},
         "queryStringParameters": query or None,
-        "multiValueQueryStringParameters": {name: [value] for name, value in query.items()} or None,
+        "multiValueQueryStringParameters": {
+            name: [value for key, value in pairs if key == name] for name in query
+        }
+        or None,
         "pathParameters": parameters or None,
         "stageVariables": None,
         "requestContext": {

@@ -45,6 +45,15 @@ class Resolver(APIGatewayRestResolver):
         """The API's base address for the present request, as from `api_address`."""
         return api_address(self.current_event.raw_event)
 
+    def _check_once(self) -> None:
+        """Refuse a parameter that is given twice. API Gateway would hand on the last of its values."""
+        for name, values in self.current_event.multi_value_query_string_parameters.items():
+            if len(values) > 1 and not name.startswith(_SIGNED):
+                raise RequestError(
+                    "it is given more than once: write it once, and several names with commas between them",
+                    field=name,
+                )
+
     @property
     def given(self) -> dict[str, str]:
         """The parameters of this request's query, by name, but neither empty ones nor a signature's."""
@@ -52,7 +61,7 @@ class Resolver(APIGatewayRestResolver):
         return {name: value for name, value in given.items() if value and not name.startswith(_SIGNED)}
 
     def serve[**P, T](self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """Let a function answer the route of this name, if the query has no parameter that the route lacks.
+        """Let a function answer the route of this name, if the query has its parameters alone, each once.
 
         The function takes the parameters of the path with an underscore behind their names, such as ``id_``.
         """
@@ -63,6 +72,7 @@ class Resolver(APIGatewayRestResolver):
             @wraps(answer)
             def checked(*args: P.args, **named: P.kwargs) -> T:
                 check_names(self.given, route.query, what="parameter")
+                self._check_once()
                 return answer(*args, **named)
 
             add(checked)

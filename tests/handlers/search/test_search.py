@@ -157,6 +157,7 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
         ("/scenes?expand=yes", "expand"),
         ("/scenes?dateime=2022", "dateime"),
         ("/collections?page=2", "page"),
+        ("/scenes?collections=sentinel-2-l2a&collections=landsat", "collections"),
         ("/search?sortby=datetime", "sortby"),
         ("/search?limit=-1", "limit"),
         ("/search?limit=ten", "limit"),
