@@ -214,6 +214,7 @@ class Refused:
 REFUSED = (
     Refused("no-json", "{", 400, None, "no JSON"),
     Refused("no-body", None, 400, None, "empty"),
+    Refused("twice", '{"window": {"tile": [0, 0], "tile": [1, 0]}}', 400, None, "has tile twice"),
     Refused("deep", "[" * 200_000, 400, None, "no JSON"),
     Refused("text", '"gather"', 422, "request", "must be an object"),
     Refused("unknown-field", REQUEST | {"colour": 1}, 422, "colour", "no such field"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from http import HTTPStatus
@@ -123,14 +124,27 @@ def answer_json(
 
 
 def read_body(app: APIGatewayRestResolver) -> Any:
-    """Return the request's body."""
+    """Return the request's body.
+
+    Raises:
+        BodyError: It is empty or no JSON, or one of its objects has a name twice.
+    """
     try:
-        body = app.current_event.json_body
+        body = json.loads(app.current_event.decoded_body or "null", object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise BodyError(f"the body is no JSON: {error}") from error
     if body is None:
         raise BodyError("the body is empty: send the request as JSON")
     return body
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON whose names are all different. Of two values, one would be ignored."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise BodyError(f"the body has {name[:80]} twice in one object: leave one out")
+    return found
 
 
 def read_flag(app: APIGatewayRestResolver, name: str) -> bool:
