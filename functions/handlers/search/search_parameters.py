@@ -29,6 +29,7 @@ _NEWEST_FIRST: Final = (
 """The order of every answer, as a query or a body asks for it."""
 
 _CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
+_POINT: Final = ("lat", "lng")
 
 
 def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
@@ -36,16 +37,19 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
 
     Takes two corners (lat1, lng1, lat2, lng2) in any order, or one point (lat, lng).
     """
-    if "lat" in given and "lng" in given:
+    corner, centre = (next(filter(given.get, names), None) for names in (_CORNERS, _POINT))
+    if corner and centre:
+        raise RequestError("give two corners or a point, not both", field=centre)
+    if centre:
         area = Area.of_point(_number(given, "lng"), _number(given, "lat"))
     else:
         area = Area(box_of_corners(*(_number(given, name) for name in _CORNERS)))
-    return _want_latest(given, _query(given, area)), _names(given.get("assets"))
+    return _want_latest(given, _query(given, area)), _names(given, "assets")
 
 
 def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
     """Return the search of ``/scenes``, and the names of the assets whose links it returns."""
-    return _want_latest(given, _query(given, _area(given))), _names(given.get("assets"))
+    return _want_latest(given, _query(given, _area(given))), _names(given, "assets")
 
 
 def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
@@ -117,14 +121,14 @@ def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:
         area=area,
         times=_times(given.get("datetime")),
         where=_where(given),
-        collections=_collections(given.get("collections")),
-        ids=frozenset(_names(given.get("ids"))),
+        collections=_collections(given),
+        ids=frozenset(_names(given, "ids")),
         after=None if token is None else Position.of_token(str(token)),
     )
 
 
-def _collections(given: Any) -> frozenset[str]:
-    names = frozenset(_names(given))
+def _collections(given: Mapping[str, Any]) -> frozenset[str]:
+    names = frozenset(_names(given, "collections"))
     return names | {""} if NO_COLLECTION in names else names
 
 
@@ -161,14 +165,13 @@ def _times(given: Any) -> TimeRange:
     return parse_time_range(given)
 
 
-def _names(given: Any) -> tuple[str, ...]:
-    if given is None:
+def _names(given: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    asked = given.get(field)
+    if asked is None:
         return ()
-    names = given.split(",") if isinstance(given, str) else given
+    names = asked.split(",") if isinstance(asked, str) else asked
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise RequestError(
-            "write names, as an array or with commas between them", field="collections, ids or assets"
-        )
+        raise RequestError("write names, as an array or with commas between them", field=field)
     return tuple(name.strip() for name in names if name.strip())
 
 
