@@ -89,6 +89,20 @@ def check_rows(grown: GrownPlace, *numbers: int, missing: tuple[int, ...] = ()) 
     assert check_cube(copy.store, place="grown").differences == (f"{ROWS_KEY} is missing",)
 
 
+def test_no_warning_says_that_a_source_cannot_be_opened_once_all_are_read() -> None:
+    """While one of several still fails, the warning of the first gather stays."""
+    grown = place(1, 3)
+    reports = [grown.gather(rows(0, 1, 2, 3))]
+    for number in (1, 3):
+        come_back(grown, number)
+        report = grown.append(rows(0, 1, 2, 3))
+        assert report is not None
+        reports.append(report)
+
+    assert [sum("cannot be opened" in each for each in report.warnings) for report in reports] == [1, 1, 0]
+    assert statuses(grown) == [0, 0, 0, 0]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("codec", ["blosc-lz4", "zstd", "none", "blosc-lz4 alone", "zstd alone"])
 @pytest.mark.parametrize(("chunk_rows", "shard_rows"), [(1, 1), (2, 4), (3, 6), (8, 8)])

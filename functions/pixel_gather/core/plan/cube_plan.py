@@ -30,6 +30,7 @@ from pixel_gather.core.plan.locate_window import Grid, Placement
 APART: Final = "its pixels do not coincide with the cube's"
 """Why a source on another grid is refused."""
 
+CANNOT_BE_OPENED: Final = "that were tried cannot be opened"
 ON_ANOTHER_GRID: Final = "lie on another grid"
 WARP_THEM: Final = ". With --grid WIDTH --grid-crs CRS (grid: {crs, resolution}) all are warped onto one grid"
 PARTLY_OUTSIDE: Final = "the window lies partly outside"

@@ -19,6 +19,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window, WindowRule
 from pixel_gather.core.plan.choose_overview import times_finer
 from pixel_gather.core.plan.cube_plan import (
+    CANNOT_BE_OPENED,
     CHOSEN,
     ON_ANOTHER_GRID,
     OVERHANG_IS_NODATA,
@@ -68,10 +69,7 @@ def warnings_of_sample(
     # Which sources cannot be read as the others: not at all, with another dtype, or without a band?
     n, of_band = len(headers), slot.of_band
     if errors:
-        yield (
-            f"{len(errors)} of {n + len(errors)} sources{of_band} that were tried cannot be opened: "
-            f"{errors[0]}"
-        )
+        yield (f"{len(errors)} of {n + len(errors)} sources{of_band} {CANNOT_BE_OPENED}: {errors[0]}")
     if other_dtypes := [each for each in headers if each.dtype != typical.dtype]:
         dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         yield LossWarning(

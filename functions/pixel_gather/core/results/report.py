@@ -24,6 +24,7 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import (
     APART,
+    CANNOT_BE_OPENED,
     ON_ANOTHER_GRID,
     OVERHANG_IS_NODATA,
     OVERHANG_IS_ZERO,
@@ -194,7 +195,7 @@ class Report(TimingSummary, frozen=True, kw_only=True):
     @property
     def n_failed(self) -> int:
         """Sources of the list that gave no pixels."""
-        return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
+        return _count_failed(self.status_counts)
 
     @property
     def sources_per_s(self) -> float:
@@ -570,6 +571,8 @@ class Tally:
         if self._earlier is not None:
             said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
             warnings = list(dict.fromkeys([*said, *warnings]))
+        if not _count_failed(self.status_counts):  # what the sample could not open was read after all
+            warnings = [each for each in warnings if CANNOT_BE_OPENED not in each]
         # What may have spoiled most of the cube goes to the front.
         front = self._without_data()
         if self.n_nowhere:
@@ -643,3 +646,8 @@ class Tally:
             nbytes=np.asarray(self._bytes).astype("int64"),
             shard=np.zeros(len(self._starts), dtype="int64"),
         )
+
+
+def _count_failed(counts: Mapping[str, int]) -> int:
+    """Return how many sources gave no pixels, from the numbers of sources by status."""
+    return sum(count for name, count in counts.items() if Status[name.upper()].is_failure)
