@@ -17,7 +17,7 @@ from typing import Any, override
 
 import pytest
 from ministack.core import iam_actions, lambda_runtime
-from ministack.services import eventbridge, lambda_svc, scheduler, stepfunctions
+from ministack.services import eventbridge, lambda_svc, s3, scheduler, stepfunctions
 from ministack.services.cloudformation import provisioners, stacks
 
 from pixel_gather_emulator.additions import (
@@ -163,6 +163,17 @@ def test_rights_on_a_schedule_are_those_of_its_group() -> None:
 
     assert found[:3] == ["arn:aws:scheduler:eu:1:schedule/ours/daily"] * 3
     assert found[3] == "arn:aws:scheduler:eu:1:schedule/default/daily"
+
+
+def test_right_to_list_is_asked_for_missing_objects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key may have a percent sign."""
+    monkeypatch.setattr(s3, "_buckets", {"b": {"objects": {"a%20b.tif": {}}}})
+
+    needed = [
+        rights.s3_additional_checks("GET", f"/b/{key}", {}, b"", {}) for key in ("a%20b.tif", "a b.tif")
+    ]
+
+    assert needed == [[], [("s3:ListBucket", "arn:aws:s3:::b")]]
 
 
 def test_retrier_waits_longer_each_time_up_to_its_maximum() -> None:

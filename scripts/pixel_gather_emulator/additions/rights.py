@@ -13,7 +13,6 @@ Still different: iam:PassRole is not checked.
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from ministack.core import iam_actions
 from ministack.services import s3
@@ -29,11 +28,11 @@ def apply() -> None:
 
 
 def s3_additional_checks(method: str, path: str, *rest: Any) -> list[tuple[str, str]]:
-    """Return the actions and ARNs that a request needs the right to beside its own."""
+    """Return the actions and ARNs that a request needs the right to beside its own. The path is decoded."""
     checks = _additional_checks(method, path, *rest)
     bucket, _, key = path.lstrip("/").partition("/")
     there = s3._buckets.get(bucket, {}).get("objects", ())  # noqa: SLF001 # an addition reaches into ministack
-    if method in {"GET", "HEAD"} and key and unquote(key) not in there:
+    if method in {"GET", "HEAD"} and key and key not in there:
         checks.append(("s3:ListBucket", f"arn:aws:s3:::{bucket}"))
     return checks
 
