@@ -118,6 +118,28 @@ def test_scenes_without_a_catalog_are_those_of_the_deployments_own() -> None:
     assert catalog.file == own
 
 
+@pytest.mark.parametrize(
+    ("asked", "of_search", "searched"),
+    [
+        ({"area": {"bbox": [11, 46, 12, 47]}}, {}, (11, 46, 12, 47)),
+        ({"area": {"bbox": [179, -18, -179, -17]}}, {}, (179, -18, -179, -17)),
+        ({"area": {"bbox": [11, 46, 12, 47]}}, {"area": [1, 2, 3, 4]}, (1, 2, 3, 4)),
+        ({}, {}, "all"),
+    ],
+    ids=["box", "antimeridian", "own", "none"],
+)
+def test_search_of_the_sources_is_in_the_area_of_the_ranking(
+    asked: dict[str, Any], of_search: dict[str, Any], searched: Any
+) -> None:
+    """A ranking has no window that could say where to search."""
+    sources = {"catalog": {"file": "s3://sources/own.parquet", "assets": ["red"], **of_search}}
+
+    catalog = admit_ranking({"sources": sources, "by": "red", **asked}, _SETTINGS).gather.sources.catalog
+
+    assert catalog is not None
+    assert catalog.area == searched
+
+
 def test_body_without_options_has_the_defaults() -> None:
     """The dollars are the deployment's, and nothing is said about kept statistics."""
     asked = admit_ranking({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)

@@ -55,7 +55,7 @@ class RankingBody(Struct, frozen=True, kw_only=True):
         if not isinstance(checks_kept, bool | None):
             raise RequestError("it must be true or false", field="check_kept")
         request = RankingRequest.from_json({name: given[name] for name in given if name not in _OUR_OWN})
-        sources: Any = given.get("sources")
+        sources: Any = _in_area(given.get("sources"), request)
         if "scenes" in given:
             sources = {"catalog": _scenes(given["scenes"], request, catalog)}
         return cls(request=request, sources=sources, limits=limits, checks_kept=checks_kept)
@@ -67,6 +67,22 @@ def _check_storable(given: Mapping[str, Any]) -> None:
         json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
+
+
+def _in_area(sources: Any, request: RankingRequest) -> Any:
+    """Return ``sources``. A search that names no area is of the ranking's, as there is no window."""
+    if not isinstance(sources, Mapping):
+        return sources
+    area = {"area": _area_of(request)}
+    return {
+        name: area | dict(part) if name in ("catalog", "stac") and isinstance(part, Mapping) else part
+        for name, part in sources.items()
+    }
+
+
+def _area_of(request: RankingRequest) -> Any:
+    """Return where a search looks for the scenes of a ranking."""
+    return "all" if request.area is None else list(request.area.box)
 
 
 def _scenes(given: Any, request: RankingRequest, default: str | None) -> dict[str, Any]:
@@ -105,5 +121,5 @@ def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]
         raise RequestError("say of which asset, such as valid=red", field="bands")
     area: Any = given.get("area")
     if area is None:
-        area = "all" if request.area is None else list(request.area.box)
+        area = _area_of(request)
     return parse_sources({kind: {**given, "area": area, "assets": assets_of(names, asset_of)}})
