@@ -258,7 +258,7 @@ def test_submit_force_goes_along_and_json_prints_the_answer(
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("running", f"is already being gathered: pixel-gather watch {ID}"),
+        ("running", f"under the limits that it was started with: pixel-gather watch {ID}"),
         ("succeeded", f"or its cube was deleted, submit with --force: pixel-gather status {ID}"),
     ],
 )

@@ -106,4 +106,4 @@ def _said_of(answer: dict[str, Any]) -> str:
             "this request was gathered already; if its list has changed since, or its cube was deleted, "
             "submit with --force"
         )
-    return "this request is already being gathered"
+    return "this request is already being gathered, under the limits that it was started with"
