@@ -18,7 +18,7 @@ from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
-from pixel_gather.features.series.series_rows import PlaceSeries, json_time, naming_place
+from pixel_gather.features.series.series_rows import NOWHERE, PlaceSeries, json_time, naming_place
 from pixel_gather.io.crs import RasterioProjector
 from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.image_work import measure_each
@@ -79,7 +79,7 @@ async def series_at_once(given: Any, deployment: Deployment) -> dict[str, Any]:
             "seconds": seconds,
             "usd": requests * USD_PER_GET + seconds * GB_OF_ONE_VCPU * USD_PER_GB_S,
         },
-        "notes": notes,
+        "notes": notes if found.rows else [*notes, NOWHERE],
     }
 
 

@@ -11,7 +11,7 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import value_in_words
 from pixel_gather.features.series.series import place_of, series_async, sparkline
 from pixel_gather.features.series.series_page import ABOUT, write_page
-from pixel_gather.features.series.series_rows import PlaceSeries, json_time
+from pixel_gather.features.series.series_rows import NOWHERE, PlaceSeries, json_time
 from pixel_gather.io.event_loop import run
 from pixel_gather.tables.table_request import TableRequest
 from pixel_gather_cli.progress import open_progress
@@ -27,7 +27,6 @@ from pixel_gather_cli.table_options import IMAGE_OPTIONS, VALUE_OPTIONS
 from pixel_gather_cli.value_options import scenes_of_options, values_of_options
 from pixel_gather_cli.with_options import with_options
 
-_NOWHERE = "no image shows this place; longitude comes first\n"
 _PLACE = (
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees."),
     click.option(
@@ -92,7 +91,7 @@ def series_text(series: PlaceSeries) -> str:
         ends = [value_in_words(each) for each in (min(known), max(known))] if known else []
         bounds = f"{' to '.join(ends)}{unit}" if ends else "no value"
         lines.append(f"{name}: {drawn}  {bounds}, {counted(len(rows), 'image')}")
-    return "".join(f"{line.rstrip()}\n" for line in lines) or _NOWHERE
+    return "".join(f"{line.rstrip()}\n" for line in lines) or f"{NOWHERE}\n"
 
 
 def _failure(row: dict[str, Any]) -> str:

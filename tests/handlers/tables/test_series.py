@@ -59,6 +59,14 @@ def test_a_point_has_the_values_of_this_process_by_time(
     assert not service.machine.found
 
 
+def test_a_place_that_no_image_shows_is_noted(service: Service, lonlat: tuple[float, float]) -> None:
+    """As the command line says it: often latitude was written first."""
+    code, found = service.do("GET", "/series", point=f"{lonlat[1]},{lonlat[0]}", list=LIST)
+
+    assert (code, found["rows"]) == (200, [])
+    assert found["notes"] == ["no image shows this place; longitude comes first"]
+
+
 def test_a_polygon_has_the_mean_and_a_file_that_is_gone_its_status(
     service: Service, lonlat: tuple[float, float]
 ) -> None:

@@ -13,6 +13,9 @@ from pixel_gather.core.model.plurals import counted
 from pixel_gather.tables.features import NO_TIME
 from pixel_gather.tables.part_folder import ImageRecord, Lines, LineStatus, units_of
 
+NOWHERE: Final = "no image shows this place; longitude comes first"
+"""What there is to say of a series without a row."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FEATURES: Final = ("features", "points", "zones")
 """What errors about the place name: in process, and of a deployment's tables."""
