@@ -244,6 +244,22 @@ def test_plan_gather_continues_under_the_limits_of_the_present_request() -> None
     assert gather.run().digest == whole_digest()
 
 
+def test_plan_gather_continues_no_gather_that_costs_more_than_the_present_limit() -> None:
+    """What was begun without a limit stays as it is, for a request that allows it."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    gather.fill_shard(tasks[0], plan)
+    etags = gather.etags()
+
+    gather.request = {"limits": {"usd": plan.estimate.usd / 2}}
+    with pytest.raises(BudgetError, match=r"limits\.usd: the plan takes"):
+        gather.plan()
+
+    assert gather.etags() == etags
+    gather.request = {"limits": {"usd": plan.estimate.usd * 2}}
+    assert gather.run().digest == whole_digest()
+
+
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
     """Sidecars of a deleted cube do not commit shards of the next one."""
     gather = Gather()
