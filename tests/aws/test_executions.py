@@ -328,6 +328,30 @@ def test_submit_refuses_an_input_that_step_functions_cannot_take() -> None:
     assert machine.calls == []
 
 
+@pytest.mark.parametrize(
+    ("request_", "field", "says"),
+    [
+        ({"points": {"features": ["a" * 260_000]}, "sources": "s3://b/list.csv"}, "points", "to a file"),
+        ({"zones": {"features": ["a" * 260_000]}, "sources": ["s3://b/a"]}, "zones", "to a file"),
+        ({"sources": {"stac": {"area": ["a" * 260_000]}}, "window": {}}, "sources", "fewer corners"),
+        (
+            {"by": "b1", "area": {"geojson": ["a" * 260_000]}, "sources": ["s3://b/a"]},
+            "area",
+            "fewer corners",
+        ),
+    ],
+    ids=["points", "zones", "search", "area"],
+)
+def test_submit_names_the_field_that_makes_a_request_too_large(
+    request_: dict[str, Any], field: str, says: str
+) -> None:
+    """And says what makes that one smaller."""
+    with pytest.raises(RequestError, match=says) as refused:
+        gathers(FakeStepFunctions()).submit(request_, name=NAME)
+
+    assert refused.value.field == field
+
+
 @pytest.mark.parametrize(("nbytes", "fits"), [(260_000, True), (260_001, False)])
 def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes: int, *, fits: bool) -> None:
     """The plan's payload is the request and the execution's name. Both together must stay below 256 KiB."""

@@ -54,7 +54,7 @@ def _check_upload(given: Any) -> tuple[str, str, int]:
     check_names(given, _FIELDS)
     sha256, suffix, nbytes = given.get("sha256"), given.get("suffix"), given.get("nbytes")
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise RequestError("it must be the SHA-256 of the list, 64 hexadecimal digits", field="sha256")
+        raise RequestError("it must be the SHA-256 of the list, 64 digits of 0-9 and a-f", field="sha256")
     if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
         raise RequestError("it must be the ending of the list's name, such as csv", field="suffix")
     if not isinstance(nbytes, int) or isinstance(nbytes, bool) or not 1 <= nbytes <= _LARGEST_NBYTES:

@@ -455,12 +455,22 @@ def _input_of(request: Mapping[str, Any]) -> str:
     content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     nbytes = len(content.encode())
     if nbytes > _LONGEST_INPUT_NBYTES:
+        largest = max(request, key=lambda name: len(json.dumps(request[name])))
         raise RequestError(
-            f"the request has {nbytes:,} bytes; the limit is {_LONGEST_INPUT_NBYTES:,}: write the "
-            "hrefs to a list file and name that as sources",
-            field="sources",
+            f"the request has {nbytes:,} bytes; the limit is {_LONGEST_INPUT_NBYTES:,}: "
+            + _made_smaller(largest, request[largest]),
+            field=largest,
         )
     return content
+
+
+def _made_smaller(field: str, value: Any) -> str:
+    """Say how the largest field of a request becomes smaller."""
+    if field in ("points", "zones"):
+        return "write the features to a file that the deployment may read, and name that"
+    if field == "sources" and not (isinstance(value, Mapping) and {"stac", "catalog"} & value.keys()):
+        return "write the hrefs to a list file and name that as sources"
+    return "write less there, such as a polygon with fewer corners"
 
 
 def _filter_of(state: str) -> str:
