@@ -525,6 +525,25 @@ def test_first_look_is_true_colour_and_charts_have_the_colours_of_their_bands(
     assert page.run(lines) == ["rgb(198, 40, 40)"]
 
 
+def test_line_goes_forward_in_time_where_a_cube_has_grown_backwards(page: Page) -> None:
+    """Rows that were added later may have earlier times. The line breaks at the one that was not read."""
+    store = plain_cube(6, dim="time")
+    opened: Any = zarr.open_group(ObjectStore(store), mode="r+")
+    days = np.array([0, 20, 40, 10, 30, 50])
+    opened["time"][...] = 1_577_836_800_000_000 + days * 86_400_000_000
+    opened["status"][...] = [0, 0, 0, 0, 2, 0]
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#row=3&part=2,3,1,1", until=CHARTED)
+        line = page.run("document.querySelector('#chart .line').getAttribute('d')")
+        here = page.run("Number(document.querySelector('#chart .here').getAttribute('cx'))")
+
+    parts = [[float(point.split()[0]) for point in part.split("L")] for part in line.split("M")[1:]]
+    first, last = parts[0][0], parts[-1][-1]
+    reached = [[round((x - first) / (last - first) * 50) for x in part] for part in parts]
+    assert reached == [[0, 10, 20], [40, 50]]
+    assert round((here - first) / (last - first) * 50) == 10
+
+
 def test_wheel_zooms_at_the_pointer_and_a_drag_moves(page: Page, served: _Served) -> None:
     """The pixel under the pointer stays there. The link keeps the place. 0 shows all again."""
     url, _ = served

@@ -26,7 +26,8 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const place = (each) => (hasTime ? each.time : each.row);
-  const drawn = rows.filter((each) => place(each) !== null);
+  // Later rows of a cube that has grown may have earlier times. A line goes forward in time.
+  const drawn = rows.filter((each) => place(each) !== null).sort((one, other) => place(one) - place(other));
   if (!drawn.length) return () => null;
   const [first, last] = extremes(drawn.map(place));
   const valued = drawn.flatMap(({ values }) => values.filter(isKnown).flatMap(({ mean, spread }) => (isPart ? [mean - spread, mean + spread] : [mean])));
@@ -77,7 +78,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width, heigh
   }
   (classes ? [] : bands).forEach((_, band) => {
     const line = lineOf(band, bands);
-    const parts = unbroken(drawn.filter(({ values }) => isKnown(values[band])));
+    const parts = unbroken(drawn, ({ values }) => isKnown(values[band]));
     const along = (each) => x(place(each));
     const at = ({ values }, side) => y(values[band].mean + side * values[band].spread).toFixed(1);
     const point = (each) => `${along(each).toFixed(1)} ${at(each, 0)}`;
@@ -123,16 +124,19 @@ function extremes(values) {
 }
 
 // The points of a line, in parts: it breaks where most rows between two points have no value.
-function unbroken(points) {
+function unbroken(rows, hasValue) {
+  // Numbers of rows also count those that are still to be read. If times go back, numbers say nothing.
+  const isInOrder = rows.every(({ row }, index) => !index || row > rows[index - 1].row);
+  const points = rows.map((each, index) => ({ each, at: isInOrder ? each.row : index })).filter(({ each }) => hasValue(each));
   const every = Math.ceil(points.length / MOST_POINTS);
   const parts = [];
   let before = null;
-  for (const each of thinned(points)) {
-    const between = before ? each.row - before.row - 1 : 0;
+  for (const { each, at } of thinned(points)) {
+    const between = before === null ? 0 : at - before - 1;
     const isBroken = 2 * (between - every + 1) > between;
-    if (!before || isBroken) parts.push([]);
+    if (before === null || isBroken) parts.push([]);
     parts.at(-1).push(each);
-    before = each;
+    before = at;
   }
   return parts;
 }
