@@ -22,6 +22,9 @@ LAST_US: Final = 2**62
 PERIODS: Final = ("day", "solar-day", "month", "year")
 """What scenes can be grouped by: days, months and years of UTC, and days of the sun."""
 
+_LETTERS: Final = {"month": 7, "year": 4}
+"""Of the ISO time of a row that stands for a period."""
+
 _US_PER_DEGREE: Final = 86_400_000_000 // 360
 """The sun takes four minutes for a degree of longitude."""
 
@@ -42,6 +45,11 @@ class TimeRange(Struct, frozen=True, kw_only=True):
 
 
 ALL_TIMES: Final = TimeRange()
+
+
+def cut_to_period(time: str, period: str | None) -> str:
+    """Return as much of an ISO time as a row has that stands for a period, such as ``2024-06`` of a month."""
+    return time[: _LETTERS.get(period or "")]
 
 
 def parse_time_range(text: str, *, field: str = "datetime") -> TimeRange:

@@ -1,6 +1,7 @@
 """Reads the rows of a finished cube, some at a time, with a mask of the pixels that are data."""
 
 from collections.abc import Iterator, Sequence
+from copy import replace
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +19,10 @@ from pixel_gather.core.results.report_content import Image, Mask, is_shown
 from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
+from pixel_gather.core.time_range import cut_to_period
 from pixel_gather.io.cube.cf_scaling import meaning_of
 from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
+from pixel_gather.io.cube.zarr_metadata import reduced_by
 
 if TYPE_CHECKING:
     import zarr
@@ -160,15 +163,32 @@ class CubeRows(Struct, frozen=True, kw_only=True):
         return [" ".join(str(each) for each in of_row if each) for of_row in chosen]
 
     def names(self) -> list[str]:
-        """Return a short name of each row for people: its time, or else its position in the cube."""
+        """Return a short name of each row for people: its time, or else its position in the cube.
+
+        A row that is reduced of a month or a year has no more of its time.
+        """
+        period = reduced_by(self.group.attrs)
         return [
             f"row {row}"
             if time is None
-            else f"{time:%Y-%m-%d}"
+            else cut_to_period(f"{time:%Y-%m-%d}", period)
             if time == _day(time)
             else f"{time:%Y-%m-%d %H:%M}"
             for row, time in zip(self.rows, self.times(), strict=True)
         ]
+
+    def in_order_of_time(self) -> Iterator["CubeRows"]:
+        """Yield the rows in order of time, those without a time last. Each part's positions ascend.
+
+        There are several parts if a cube has grown by rows that are earlier than others.
+        """
+        times = self.coordinate("time")
+        if times is None:
+            yield self
+            return
+        rows = self.rows[np.lexsort((self.rows, times, times == NO_TIME))]
+        for part in np.split(rows, np.flatnonzero(np.diff(rows) < 0) + 1):
+            yield replace(self, rows=part)
 
     def failures(self) -> list[str]:
         """Return why each row has no picture, in words; empty if all chosen measurements were read."""

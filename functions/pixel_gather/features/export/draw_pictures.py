@@ -39,7 +39,10 @@ _LEAST_WIDTH_PX: Final = 240
 
 _LEAST_FONT: Final = 11
 _CHANNELS: Final = ("#ff0000", "#00ff00", "#0000ff")
-_NO_DATA: Final = {LIGHT: "#d6d6d6", DARK: "#3b434d"}
+_GREYS: Final = {LIGHT: "#d6d6d6", DARK: "#3b434d"}
+"""Of pixels without data."""
+
+_NO_DATA: Final = "no data"
 _N_COLOURS: Final = 3
 
 type _Entry = tuple[str, str]
@@ -120,15 +123,23 @@ class Drawing(Struct, frozen=True, kw_only=True):
         return max(width, _LEAST_WIDTH_PX), height + (1 + len(self._legend_lines)) * self._line_px
 
     def pictures(self) -> Iterator["Picture"]:
-        """Yield one picture for each row, in order. Below are its time, and the values of its colours."""
-        captions = zip(self.rows.names(), self.rows.failures(), strict=True)
-        for row, (name, failure) in zip(self.rows.read(step=self.step), captions, strict=True):
-            yield self._add_caption(self._colour_row(row), name, failure)
+        """Yield one picture for each row, in order of time. Below are its time and what its colours mean."""
+        for rows in self.rows.in_order_of_time():
+            captions = zip(rows.names(), rows.failures(), strict=True)
+            for row, (name, failure) in zip(rows.read(step=self.step), captions, strict=True):
+                is_valid = np.logical_and.reduce(row.is_valid)
+                picture = self._colour_row(row, is_valid)
+                yield self._add_caption(picture, name, failure, has_gaps=not failure and not is_valid.all())
 
     @property
     def theme(self) -> Theme:
         """Colours of captions and of what lies between pictures."""
         return DARK if self.style.is_dark else LIGHT
+
+    @property
+    def _no_data(self) -> str:
+        """Colour of pixels without data."""
+        return _GREYS[self.theme]
 
     @property
     def _picture_size(self) -> tuple[int, int]:
@@ -144,7 +155,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
         longest = ceil(max(self.rows.shape) / self.step)
         return max(1, _FEWEST_PX // longest)
 
-    def _colour_row(self, row: RowPixels) -> "Picture":
+    def _colour_row(self, row: RowPixels, is_valid: Mask) -> "Picture":
         from PIL import Image, ImageColor  # noqa: PLC0415 # an extra
 
         if self.classes:
@@ -154,11 +165,14 @@ class Drawing(Struct, frozen=True, kw_only=True):
                 stretch.to_greys(pixels) for stretch, pixels in zip(self.stretches, row.pixels, strict=True)
             ]
             colours = _colours(self.style.colormap)[bands[0]] if len(bands) == 1 else np.stack(bands, axis=-1)
-        colours[~np.logical_and.reduce(row.is_valid)] = ImageColor.getrgb(_NO_DATA[self.theme])
+        colours[~is_valid] = ImageColor.getrgb(self._no_data)
         return Image.fromarray(np.repeat(np.repeat(colours, self._zoom, axis=0), self._zoom, axis=1))
 
-    def _add_caption(self, picture: "Picture", time: str, failure: str) -> "Picture":
-        """Return a picture with its caption. Where nothing was read, the reason stands in the middle."""
+    def _add_caption(self, picture: "Picture", time: str, failure: str, *, has_gaps: bool) -> "Picture":
+        """Return a picture with its caption, which names the colour of pixels without data if there are any.
+
+        Where nothing was read, the reason stands in the middle instead.
+        """
         from PIL import Image, ImageDraw  # noqa: PLC0415 # an extra
 
         whole = Image.new("RGB", self.size, self.theme.background)
@@ -171,8 +185,11 @@ class Drawing(Struct, frozen=True, kw_only=True):
                 middle, failure, fill=self.theme.text, font=_font(failure, picture.width, line), anchor="mm"
             )
         name = self.rows.measurements[0] if len(self.rows.measurements) == 1 else ""
-        title = _shorten_title(self.title, "   ".join(filter(None, (time, name))), whole.width, line)
-        canvas.text((2, top + 1), title, fill=self.theme.text, font=_font(title, whole.width, line))
+        room = whole.width - (self._entry_px((self._no_data, _NO_DATA)) if has_gaps else 0)
+        title = _shorten_title(self.title, "   ".join(filter(None, (time, name))), room, line)
+        canvas.text((2, top + 1), title, fill=self.theme.text, font=_font(title, room, line))
+        if has_gaps:
+            self._draw_entry(whole, (self._no_data, _NO_DATA), left=room, upper=top)
         if self._legend_entries:
             self._draw_legend(whole, top + line)
         elif not self.stretches[0].is_constant:
@@ -228,19 +245,23 @@ class Drawing(Struct, frozen=True, kw_only=True):
         return int(_font("", self._picture_size[0], self._line_px).getlength(entry[1])) + 2 * self._line_px
 
     def _draw_legend(self, whole: "Picture", top: int) -> None:
-        """Draw the colour and the name of each entry."""
+        """Draw all entries."""
+        for n, entries in enumerate(self._legend_lines):
+            left = 2
+            for each in entries:
+                self._draw_entry(whole, each, left=left, upper=top + n * self._line_px)
+                left += self._entry_px(each)
+
+    def _draw_entry(self, whole: "Picture", entry: "_Entry", *, left: int, upper: int) -> None:
+        """Draw a colour and its name."""
         from PIL import ImageDraw  # noqa: PLC0415 # an extra
 
         canvas, line = ImageDraw.Draw(whole), self._line_px
-        for n, entries in enumerate(self._legend_lines):
-            left, upper = 2, top + n * line
-            for each in entries:
-                box = (left, upper + 4, left + line - 8, upper + line - 4)
-                colour, name = each
-                canvas.rectangle(box, fill=colour, outline=self.theme.text)
-                font = _font(name, whole.width - line, line)
-                canvas.text((left + line - 4, upper + 1), name, fill=self.theme.text, font=font)
-                left += self._entry_px(each)
+        colour, name = entry
+        box = (left, upper + 4, left + line - 8, upper + line - 4)
+        canvas.rectangle(box, fill=colour, outline=self.theme.text)
+        font = _font(name, whole.width - line, line)
+        canvas.text((left + line - 4, upper + 1), name, fill=self.theme.text, font=font)
 
     def _scale_stretches(self) -> list[Stretch]:
         """Return the stretches of the values that the files mean."""

@@ -49,10 +49,11 @@ def export(
 ) -> list[Path]:
     """Write a finished cube in another format. The suffix of ``to`` chooses it.
 
-    ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them the time
-    stands below each row's picture, and all rows have one stretch. ``.tif`` is a Cloud Optimized GeoTIFF for
-    each row, ``.nc`` is netCDF-4 with values and attributes of the cube. ``.zarr`` is a folder of Zarr
-    without shards, for GDAL 3.12. ``.json`` is a STAC item that describes the cube.
+    ``.webp``, ``.gif`` and ``.apng`` are animations, ``.png`` is a sheet of all rows. In all of them rows are
+    in order of time, which stands below each picture, and all have one stretch.
+    ``.tif`` is a Cloud Optimized GeoTIFF for each row, ``.nc`` is netCDF-4 with values and attributes
+    of the cube. ``.zarr`` is a folder of Zarr without shards, for GDAL 3.12. ``.json`` is a STAC item that
+    describes the cube.
     ``.csv`` and ``.parquet`` are tables with the coordinates, statistics and timings of each row.
 
     Args:

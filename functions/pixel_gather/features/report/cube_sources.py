@@ -12,6 +12,7 @@ from pixel_gather.core.model.status import Status
 from pixel_gather.core.results.report_content import Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
+from pixel_gather.core.time_range import cut_to_period
 from pixel_gather.io.cube.row_view import RowGroup
 
 if TYPE_CHECKING:  # takes 0.3 s
@@ -30,9 +31,6 @@ _MOST_LABELS: Final = 3
 
 _LONGEST_LABEL: Final = 40
 """Letters of one of them."""
-
-_LETTERS: Final = {"month": 7, "year": 4}
-"""Of the time of a row that stands for a period."""
 
 _MOST_SERIES: Final = 5
 """Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
@@ -130,7 +128,7 @@ class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
             return [f"row {row}" for row in rows]
         times = self._read_rows("time", rows)
         said = [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
-        return [each[: _LETTERS.get(self.period or "")] for each in said]
+        return [cut_to_period(each, self.period) for each in said]
 
     def chips_in_words(self, places: Integers) -> list[str]:
         """Return the chip of some sources: its id, and its first labels, which are texts or whole numbers.

@@ -269,6 +269,15 @@ def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return gather
 
 
+def reduced_by(attributes: Mapping[str, Any]) -> str | None:
+    """Return what a cube's rows are reduced by, such as ``month``. None if each row is a scene."""
+    try:
+        reduce = gather_of(attributes)["template"]["reduce"]
+        return None if reduce is None else str(reduce["by"])
+    except (ValueError, KeyError, TypeError):  # no gather has written it
+        return None
+
+
 def is_of_chips(root: Any) -> bool:
     """Return whether a group's ``zarr.json`` says that the cube holds chips."""
     try:
