@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from copy import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from obstore.store import LocalStore
 from PIL import Image as Pillow
 
 from pixel_gather.core.results.report_content import Evidence, MaskedQuicklooks, names_apart
@@ -23,7 +25,9 @@ from pixel_gather.io.pictures.stretch import Stretch, common_stretches, number_i
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather_bench.figures.draw import draw_figures
 from pixel_gather_bench.figures.look import make_plots
+from support.images import TILES_OF_64, write_image
 from support.report_cubes import REPORT, MadeCube
+from support.undrawn import gather_undrawn
 
 HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"
 LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster", "formaction")
@@ -222,6 +226,27 @@ def test_page_says_how_many_rows_it_shows(n_rows: int, few: str, film: str) -> N
     assert ("spread evenly" in html) == bool(few)
     assert f'<span class="note">{few}percentiles' in html
     assert f"One by one, {film} rows" in html
+
+
+def test_page_of_a_cube_that_has_grown_says_whose_pictures_it_shows(tmp_path: Path) -> None:
+    """They are of the first gather, and so are the histograms. No row of a later one stands among them."""
+    rows = []
+    for day in range(1, 7):
+        pixels = np.add.outer(np.arange(64), np.arange(64)).astype("uint16") + day
+        file = tmp_path / f"{day}.tif"
+        rows.append({"href": str(file), "time": f"2024-01-0{day}"})
+        if day != 6:  # it is missing
+            write_image(file, pixels, nodata=None, **TILES_OF_64)
+    request: dict[str, Any] = {"sources": {"rows": rows[:3]}, "window": {"pixels": [0, 0, 64, 64]}}
+    place = gather_undrawn(request, to=tmp_path / "x.zarr").place
+    gather_undrawn(request | {"sources": {"rows": rows[3:]}, "output": {"append_to": place}})
+    evidence = read_evidence(LocalStore(place), place=place)
+    html = page_with(evidence)
+
+    assert [each.label for each in evidence.looks[0].contact_sheet] == [f"2024-01-0{n}" for n in (1, 2, 3)]
+    assert '<span class="note">3 of 6 rows, of the first gather; percentiles' in html
+    assert "One by one, 3 of 6 rows, of the first gather<" in html
+    assert "Histograms are of the quicklooks&#39; pixels, which are of the first gather." in html
 
 
 def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
@@ -488,7 +513,7 @@ def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() 
 
     choices = [each for each in page.of("input") if each["type"] == "radio"]
     assert [each["value"] for each in choices] == ["0", "1", "2", "3", "4"]
-    looks = views_of(evidence_of(MadeCube(bands=bands)).looks, n_rows=10, with_film=True)
+    looks = views_of(evidence_of(MadeCube(bands=bands)).looks, n_rows=10, n_pictured=10, with_film=True)
     assert [each.name for each in looks] == ["RGB: red, green, Blue", "Blue", "green", "red", "nir"]
     assert [len(each.pictures) for each in looks] == [10] * 5
     assert [name for name, _, _ in looks[0].scale.values] == ["red", "green", "Blue"]
@@ -498,11 +523,13 @@ def test_colours_are_shown_of_rows_that_have_all_three() -> None:
     """A row without blue has no colours, but its other measurements are shown."""
     missing = {"red": frozenset[int](), "green": frozenset[int](), "blue": frozenset({3})}
 
-    rgb, red, *_ = views_of(evidence_of(MadeCube(bands=missing)).looks, n_rows=10, with_film=True)
+    rgb, red, *_ = views_of(
+        evidence_of(MadeCube(bands=missing)).looks, n_rows=10, n_pictured=10, with_film=True
+    )
 
     assert rgb.film is not None
     assert red.film is not None
-    assert (len(rgb.film.captions), len(red.film.captions), red.film.n_rows) == (9, 10, 10)
+    assert (len(rgb.film.captions), len(red.film.captions), red.film.of_rows) == (9, 10, "10 rows")
 
 
 @pytest.mark.long

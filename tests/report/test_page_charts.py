@@ -355,7 +355,7 @@ def test_mean_of_several_rows_at_one_time_is_no_line() -> None:
     assert dots.count("M") == 6
     assert 'class="line"' not in view.through.marks
     assert view.through.note == "Rows of one time are dots above each other."
-    assert note_of((view,)) == "Histograms are of the quicklooks' pixels."
+    assert note_of((view,), of_first=False) == "Histograms are of the quicklooks' pixels."
 
 
 def test_mean_through_rows_has_whole_numbers_of_rows() -> None:
@@ -371,7 +371,7 @@ def test_value_of_one_small_window_is_said(n_rows: int, said: str) -> None:
     (view,) = _values(MadeCube(n_rows=n_rows, has_quicklooks=False))
 
     assert view.said == said
-    assert note_of((view,)) == ("" if said else "Rows that were not read are gaps.")
+    assert note_of((view,), of_first=False) == ("" if said else "Rows that were not read are gaps.")
 
 
 def test_values_of_a_long_cube_have_no_gap_where_a_row_has_no_quicklook() -> None:

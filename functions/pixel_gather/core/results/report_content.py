@@ -185,6 +185,10 @@ class Evidence(Struct, frozen=True, kw_only=True, eq=False):
     looks: tuple[Look, ...]
     """One per measurement; none if windows are too small for pictures."""
 
+    n_pictured: int
+    """Rows that have pictures, if there are few enough: all, or those of the first gather of a cube that has
+    grown."""
+
     series: tuple[Series, ...]
     """One for each of the first five measurements."""
 

@@ -101,6 +101,7 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
     contributors = read_contributors(store) if reduce else {}
     masks = (request.get("mask") or {}).get("band")
     where = _place(group, attributes, sources)
+    n_pictured = _n_first_rows(gather) or array.shape[0]
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
     return Evidence(
         place=place,
@@ -116,7 +117,8 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
         planned_at=str(gather["planned_at"]),
         version=str(gather["version"]),
         facts=_facts(report, array, attributes),
-        looks=looks_in(store, group, sources, report.measurements, place),
+        looks=looks_in(store, group, sources, report.measurements, place, n_pictured=n_pictured),
+        n_pictured=n_pictured,
         series=sources.series,
         coverage=sources.coverage,
         coverage_of_scenes=_coverage_of_scenes(contributors, array.shape[-2:], mask=masks),
@@ -247,6 +249,12 @@ def _place(group: "zarr.Group", attributes: Mapping[str, Any], sources: CubeSour
         transform=Transform(*its) if np.isfinite(its).all() else None,
         is_shared=False,
     )
+
+
+def _n_first_rows(gather: Mapping[str, Any]) -> int | None:
+    """Return how many rows the first gather has made; None if the cube does not say."""
+    versions = gather.get("versions", ())
+    return next((int(each["n_rows"]) for each in versions if each["number"] == 1), None)
 
 
 def _seconds_waited(gather: Mapping[str, Any], appends: Mapping[int, str]) -> tuple[float, ...]:

@@ -30,9 +30,15 @@ _MOST_QUICKLOOKS_NBYTES: Final = 128 * 2**20
 
 
 def looks_in(
-    store: Store, group: "zarr.Group", sources: CubeSources, measurements: Sequence[str], place: str
+    store: Store,
+    group: "zarr.Group",
+    sources: CubeSources,
+    measurements: Sequence[str],
+    place: str,
+    *,
+    n_pictured: int,
 ) -> tuple[Look, ...]:
-    """Return the pictures of each measurement. Empty if the cube has none.
+    """Return the pictures of each measurement, of the first so many rows. Empty if the cube has none.
 
     Raises:
         StoreError: The file of quicklooks is broken.
@@ -50,7 +56,9 @@ def looks_in(
     except (ValueError, TypeError, KeyError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise StoreError(f"{place}/{QUICKLOOKS_KEY} is broken: {error}; gather the cube anew") from error
     shown = {name: each for name, each in found.items() if len(each.rows)}
-    return _looks(group, sources, shown, dict(_slots_of(measurements, sources))) if shown else ()
+    if not shown:
+        return ()
+    return _looks(group, sources, shown, dict(_slots_of(measurements, sources)), n_pictured=n_pictured)
 
 
 def quicklooks_in(
@@ -126,10 +134,12 @@ def _looks(
     sources: CubeSources,
     shown: Mapping[str, MaskedQuicklooks],
     slots: Mapping[str, int],
+    *,
+    n_pictured: int,
 ) -> tuple[Look, ...]:
     n_abreast = sources.n_abreast
     first = next(iter(shown.values()))
-    rows = _rows_of_sheet(sources.status[slots[first.measurement] :: n_abreast], first.rows)
+    rows = _rows_of_sheet(sources.status[slots[first.measurement] :: n_abreast][:n_pictured], first.rows)
     looks = []
     for name, quicklooks in shown.items():
         slot = slots[name]

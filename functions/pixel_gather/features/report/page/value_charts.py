@@ -69,11 +69,17 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
     return tuple(found)
 
 
-def note_of(values: Sequence[ValuesView]) -> str:
-    """Return what the charts of a page are of, in words; nothing about charts that it does not have."""
+def note_of(values: Sequence[ValuesView], *, of_first: bool) -> str:
+    """Return what the charts of a page are of, in words; nothing about charts that it does not have.
+
+    Args:
+        values: The charts.
+        of_first: Whether only the rows of the cube's first gather have quicklooks.
+    """
     charts = [each.through for each in values if each.through]
+    whose = ", which are of the first gather" if of_first else ""
     notes = {
-        "Histograms are of the quicklooks' pixels.": any(each.histogram for each in values),
+        f"Histograms are of the quicklooks' pixels{whose}.": any(each.histogram for each in values),
         "Behind each mean lies the middle 80 % of its quicklook's pixels.": any(
             each.has_spread for each in charts
         ),

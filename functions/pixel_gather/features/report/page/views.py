@@ -98,8 +98,10 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         coverage=coverage_chart(evidence.coverage_of_scenes or evidence.coverage),
         masked=masked_chart(evidence.coverage),
         values=values,
-        values_note=note_of(values),
-        looks=views_of(evidence.looks, n_rows=report.shape[0], with_film=with_film),
+        values_note=note_of(values, of_first=evidence.n_pictured < report.shape[0]),
+        looks=views_of(
+            evidence.looks, n_rows=report.shape[0], n_pictured=evidence.n_pictured, with_film=with_film
+        ),
         no_pictures=_why_no_pictures(report),
         looks_left_out=left_out(evidence.looks) if with_film else (),
         north=evidence.north,

@@ -52,8 +52,8 @@ class FilmView(Struct, frozen=True, kw_only=True):
     captions: tuple[dict[str, str], ...]
     """For each frame: ``label``, ``row`` and ``href``."""
 
-    n_rows: int
-    """Rows of the cube."""
+    of_rows: str
+    """The rows of which the frames are some, in words."""
 
 
 class ScaleView(Struct, frozen=True, kw_only=True):
@@ -79,8 +79,8 @@ class LookView(Struct, frozen=True, kw_only=True):
     """(width, height) of each picture in pixels."""
 
     pictures: tuple[PictureView, ...]
-    n_rows: int
-    """Rows of the cube, of which the pictures are some."""
+    few: str
+    """Which rows of the cube the pictures are of, in words. Empty if of all."""
 
     scale: ScaleView
     film: FilmView | None
@@ -95,14 +95,22 @@ class _Choice(Struct, frozen=True, kw_only=True):
     """For each look, the indexes of its quicklooks of rows that all looks have."""
 
 
-def views_of(looks: Sequence[Look], *, n_rows: int, with_film: bool) -> tuple[LookView, ...]:
-    """Return the choices of a page of a cube, colour first. Without film, only the first choice."""
+def views_of(looks: Sequence[Look], *, n_rows: int, n_pictured: int, with_film: bool) -> tuple[LookView, ...]:
+    """Return the choices of a page of a cube, colour first. Without film, only the first choice.
+
+    Args:
+        looks: The pictures of each measurement.
+        n_rows: Rows of the cube.
+        n_pictured: Its first rows, which the pictures are of.
+        with_film: Whether to make films, too.
+    """
     choices = _choices(looks)
     shown = choices if with_film else choices[:1]
     return tuple(
         _view(
             each,
             n_rows=n_rows,
+            n_pictured=n_pictured,
             is_lossless=len(shown) <= _MOST_LOSSLESS,
             most_film_nbytes=_MOST_FILM_NBYTES // len(shown) if with_film else 0,
         )
@@ -136,7 +144,9 @@ def _choice(name: str, looks: tuple[Look, ...]) -> _Choice:
     return _Choice(name=name, looks=looks, indexes=indexes)
 
 
-def _view(choice: _Choice, *, n_rows: int, is_lossless: bool, most_film_nbytes: int) -> LookView:
+def _view(
+    choice: _Choice, *, n_rows: int, n_pictured: int, is_lossless: bool, most_film_nbytes: int
+) -> LookView:
     channels = [
         ColourChannel(
             pixels=look.quicklooks.pixels[list(indexes)], is_valid=look.quicklooks.is_valid[list(indexes)]
@@ -153,10 +163,14 @@ def _view(choice: _Choice, *, n_rows: int, is_lossless: bool, most_film_nbytes: 
     else:
         stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
         paint, scale = partial(paint_channels, stretches=stretches), _scale_view(choice, stretches)
-    sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
+    sheets = list(zip(*(each.contact_sheet for each in choice.looks), strict=True))
+    of_first = ", of the first gather" if n_pictured < n_rows else ""
+    spread = ", spread evenly" if len(sheets) < n_pictured else ""
     film = None
     if most_film_nbytes and len(choice.indexes[0]) > 1:
-        film = _film_view(choice, paint(channels), n_rows=n_rows, most_nbytes=most_film_nbytes)
+        film = _film_view(
+            choice, paint(channels), of_rows=f"{n_rows:,} rows{of_first}", most_nbytes=most_film_nbytes
+        )
     height, width = channels[0].pixels.shape[1:]
     return LookView(
         name=choice.name,
@@ -164,7 +178,7 @@ def _view(choice: _Choice, *, n_rows: int, is_lossless: bool, most_film_nbytes: 
         pictures=tuple(
             _shown(windows, paint, is_lossless=is_lossless or bool(classes)) for windows in sheets
         ),
-        n_rows=n_rows,
+        few=f"{len(sheets):,} of {n_rows:,} rows{of_first}{spread}; " if len(sheets) < n_rows else "",
         scale=scale,
         film=film,
     )
@@ -219,7 +233,7 @@ def _painted_classes(channels: Sequence[ColourChannel], *, classes: tuple[PixelC
     return painted_classes(channel.pixels, channel.is_valid, classes)
 
 
-def _film_view(choice: _Choice, pictures: Rgba, *, n_rows: int, most_nbytes: int) -> FilmView:
+def _film_view(choice: _Choice, pictures: Rgba, *, of_rows: str, most_nbytes: int) -> FilmView:
     film = make_film(pictures, most_nbytes=most_nbytes)
     frames = choice.looks[0].frames
     captions = tuple(
@@ -230,4 +244,4 @@ def _film_view(choice: _Choice, pictures: Rgba, *, n_rows: int, most_nbytes: int
         }
         for index in choice.indexes[0][:: film.every]
     )
-    return FilmView(film=film, captions=captions, n_rows=n_rows)
+    return FilmView(film=film, captions=captions, of_rows=of_rows)
