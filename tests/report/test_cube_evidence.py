@@ -269,6 +269,18 @@ def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() 
     np.testing.assert_equal(means, {"red": [100, 101, np.nan, 103], "nir": [1100, np.nan, 1102, 1103]})
 
 
+def test_each_of_many_measurements_has_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve bands of a scene have twelve charts. A cube of very many rows has fewer, for memory."""
+    store = MadeCube(n_rows=4, bands={f"B{n:02}": frozenset[int]() for n in range(12)}).stored()
+    evidence = read_evidence(store, place="cube")
+    monkeypatch.setattr("pixel_gather.features.report.cube_sources._MOST_MEANS", 11)
+    fewer = read_evidence(store, place="cube")
+
+    assert [each.measurement for each in evidence.series] == [f"B{n:02}" for n in range(12)]
+    assert [each.mean[0] for each in evidence.series] == [1000 * n + 100 for n in range(12)]
+    assert [each.measurement for each in fewer.series] == ["B00", "B01"]
+
+
 def test_series_leave_out_times_of_no_calendar() -> None:
     """The axis of a figure has years of four digits."""
     store = MadeCube(n_rows=4).stored()

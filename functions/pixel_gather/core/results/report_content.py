@@ -190,7 +190,7 @@ class Evidence(Struct, frozen=True, kw_only=True, eq=False):
     grown."""
 
     series: tuple[Series, ...]
-    """One for each of the first five measurements."""
+    """One for each of the first measurements, up to 24."""
 
     coverage: Coverage
     coverage_of_scenes: Coverage | None

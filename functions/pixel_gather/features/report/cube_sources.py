@@ -32,8 +32,11 @@ _MOST_LABELS: Final = 3
 _LONGEST_LABEL: Final = 40
 """Letters of one of them."""
 
-_MOST_SERIES: Final = 5
-"""Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
+_MOST_SERIES: Final = 24
+"""Measurements whose statistics are read and drawn: as many as have pictures."""
+
+_MOST_MEANS: Final = 20_000_000
+"""Limit of all statistics together. Longer cubes have them of fewer measurements."""
 
 
 class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
@@ -60,7 +63,7 @@ class CubeSources(Struct, frozen=True, kw_only=True, eq=False):
     """Valid share of the window, of the source's first measurement."""
 
     series: tuple[Series, ...]
-    """Statistics of the first five measurements."""
+    """Statistics of the first measurements: of 24 if the cube has not too many rows."""
 
     coverage: Coverage
     period: str | None = None
@@ -230,20 +233,23 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the statistics of the first measurements, row by row in an order."""
     shape = (n_rows, len(measurements))
-    mean, status = (_columns(group, name, shape) for name in ("mean", "status"))
+    most = min(_MOST_SERIES, max(1, _MOST_MEANS // max(n_rows, 1)))
+    mean, status = (_columns(group, name, shape, most) for name in ("mean", "status"))
     mean = np.where((status == Status.OK) & np.isfinite(mean), mean, np.nan)
     return tuple(
-        Series(measurement=name, mean=mean[order, index])
-        for index, name in enumerate(measurements[:_MOST_SERIES])
+        Series(measurement=name, mean=mean[order, index]) for index, name in enumerate(measurements[:most])
     )
 
 
-def _columns(group: "zarr.Group", name: str, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """Return a coordinate of shape (row, measurement). It has one dimension if there is one measurement."""
+def _columns(group: "zarr.Group", name: str, shape: tuple[int, int], most: int) -> np.ndarray[Any, Any]:
+    """Return a coordinate of shape (row, measurement), of at most so many measurements.
+
+    It has one dimension if there is one measurement.
+    """
     array: Any = group[name]
     if array.shape != shape and (array.shape, shape[1]) != (shape[:1], 1):
         raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    values = np.asarray(array[...] if array.ndim == 1 else array[:, :_MOST_SERIES]).reshape(shape[0], -1)
+    values = np.asarray(array[...] if array.ndim == 1 else array[:, :most]).reshape(shape[0], -1)
     return values.astype("float64") if values.dtype.kind == "f" else values
 
 
