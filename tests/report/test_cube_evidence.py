@@ -140,6 +140,7 @@ def test_evidence_has_the_grid_of_the_first_row_that_was_read_if_rows_share_none
     where = read_evidence(store, place="cube").where
 
     assert (where.crs, where.transform, where.is_shared) == ("EPSG:32632", (10, 0, 5, 0, -10, 7), False)
+    assert not where.is_crs_shared
 
 
 _FIRST = {"number": 1, "committed_at": "2026-11-21T12:00:02.500000+00:00"}

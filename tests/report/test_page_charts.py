@@ -283,6 +283,13 @@ def test_grid_is_told_in_words(crs: str, said: tuple[str, str], pixel: tuple[str
     assert pixel_in_words(where, transform, None) == pixel
 
 
+def test_crs_of_rows_that_share_none_is_said_to_be_of_the_first_image() -> None:
+    """The other rows may have others."""
+    where = Place(crs="EPSG:32632", transform=None, is_shared=False, is_crs_shared=False)
+
+    assert crs_in_words(where) == ("EPSG:32632", "UTM zone 32 N, of the first image")
+
+
 def test_pixels_of_degrees_are_told_in_metres_too() -> None:
     """At the latitude of the window. Pixels of a cube without one grid are those of its first image."""
     ring = ((10.0, 59.9), (11.0, 59.9), (11.0, 60.1), (10.0, 60.1))

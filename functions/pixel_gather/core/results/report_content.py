@@ -139,6 +139,9 @@ class Place(Struct, frozen=True, kw_only=True):
     is_shared: bool
     """Whether all rows share this grid."""
 
+    is_crs_shared: bool = True
+    """Whether all rows share this CRS. If not, it is that of the first row that was read."""
+
 
 class Series(Struct, frozen=True, kw_only=True, eq=False):
     """Statistics of one measurement, row by row as in `Coverage`."""

@@ -248,13 +248,16 @@ def _place(group: "zarr.Group", attributes: Mapping[str, Any], sources: CubeSour
         crs=str(crs or code),
         transform=Transform(*its) if np.isfinite(its).all() else None,
         is_shared=False,
+        is_crs_shared=bool(crs),
     )
 
 
 def _n_first_rows(gather: Mapping[str, Any]) -> int | None:
     """Return how many rows the first gather has made; None if the cube does not say."""
     versions = gather.get("versions", ())
-    return next((int(each["n_rows"]) for each in versions if each["number"] == 1), None)
+    return next(
+        (int(each["n_rows"]) for each in versions if each.get("number") == 1 and "n_rows" in each), None
+    )
 
 
 def _seconds_waited(gather: Mapping[str, Any], appends: Mapping[int, str]) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ _NAMES: Final = {
     3035: "Europe, equal area",
     5070: "USA, equal area",
 }
+_OF_FIRST: Final = "of the first image"
 _UNIT: Final = re.compile(r'(ANGLE|LENGTH)?UNIT\["([^"]+)"')
 _WKT_NAME: Final = re.compile(r'^\s*[A-Z]+\["([^"]*)"')
 
@@ -28,9 +29,14 @@ def crs_in_words(where: Place) -> tuple[str, str]:
         return "no georeference", "the files do not say where they lie"
     if not where.crs:
         return "unknown", "the files have map coordinates, but do not say of which system"
-    code = epsg_code(where.crs)
+    name, note = _name_crs(where.crs)
+    return name, ", ".join(filter(None, (note, "" if where.is_crs_shared else _OF_FIRST)))
+
+
+def _name_crs(crs: str) -> tuple[str, str]:
+    code = epsg_code(crs)
     if not code:
-        name = _WKT_NAME.match(where.crs)
+        name = _WKT_NAME.match(crs)
         return (name[1] if name and name[1] else "as WKT"), ""
     if code in _NAMES:
         return f"EPSG:{code}", _NAMES[code]
@@ -44,7 +50,7 @@ def pixel_in_words(where: Place, transform: Transform, footprints: Footprints | 
     width, height = math.hypot(a, d), math.hypot(b, e)
     unit = _unit(where.crs)
     said = f"{_short(width)} x {_short(height)}" if abs(width - height) > 1e-6 * width else _short(width)
-    note = "" if where.is_shared else "of the first image"
+    note = "" if where.is_shared else _OF_FIRST
     if unit == "\u00b0" and footprints is not None:
         latitudes = [y for _, y in footprints.window]
         km_x = width * KM_PER_DEGREE * math.cos(math.radians((min(latitudes) + max(latitudes)) / 2))
