@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Final
+from typing import Any, Final, override
 
 import matplotlib as mpl
 import numpy as np
@@ -57,6 +57,11 @@ _DISTINCT: Final = 1.05
 
 _CLOSE: Final = 1.5
 """Ticks nearer to each other than this factor would overlap."""
+
+_MOST_ERROR: Final = 0.01
+"""Of a tick's number, as a share of the distance to the next one."""
+
+_MOST_DIGITS: Final = 16
 
 _NOTE_CHARACTERS: Final = 170
 """Characters in one line of a note under a figure."""
@@ -141,7 +146,28 @@ def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str) -> None:
             axis.set_major_formatter(_PLAIN)
 
 
-_PLAIN: Final = FuncFormatter(lambda value, _: plain_number(value))
+class _PlainFormatter(FuncFormatter):
+    """Writes numbers without an exponent, with as many digits as the distance of the ticks needs."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda value, _: plain_number(value))
+
+    @override
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        words = [plain_number(each) for each in values]
+        steps = np.diff(np.unique(values))
+        error = _MOST_ERROR * steps.min() if len(steps) else np.inf
+        for digits in range(4, _MOST_DIGITS):
+            if all(
+                abs(float(word.replace(",", "")) - each) <= error
+                for word, each in zip(words, values, strict=True)
+            ):
+                break
+            words = [f"{each:,.{digits}g}" for each in values]
+        return words
+
+
+_PLAIN: Final = _PlainFormatter()
 
 
 def say_not_counted(ax: Axes, theme: Theme) -> None:

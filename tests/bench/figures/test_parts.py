@@ -11,7 +11,7 @@ from bench.figures.made_runs import run_of
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.in_flight import cut_into_slices, in_flight_at_start
-from pixel_gather_bench.figures.look import mark_powers, new_figure
+from pixel_gather_bench.figures.look import finish_axes, mark_powers, new_figure
 from pixel_gather_bench.figures.numbers import (
     LONGEST,
     choose_runs,
@@ -76,6 +76,28 @@ def test_named_tells_the_concurrency_once() -> None:
 def test_plain_number_is_as_one_reads_it(value: float, text: str) -> None:
     """Numbers have no exponent and no needless digits."""
     assert plain_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ticks", "words"),
+    [
+        ([0, 500, 1000], ["0", "500", "1,000"]),
+        ([7.87, 7.871, 7.872], ["7.87", "7.871", "7.872"]),
+        ([100, 102.5, 105], ["100", "102.5", "105"]),
+        ([4096, 4096.5], ["4,096", "4,096.5"]),
+        ([1, 10, 1024], ["1", "10", "1,024"]),
+        ([0.25], ["0.25"]),
+    ],
+)
+def test_ticks_of_an_axis_have_as_many_digits_as_their_distance_needs(
+    ticks: list[float], words: list[str]
+) -> None:
+    """Sizes that hardly differ have no axis of equal numbers, and no number is rounded to a wrong one."""
+    _, axes = new_figure(1, 1, height_in=2)
+    ax = axes[0, 0]
+    finish_axes(ax, title="", x_label="", y_label="")
+
+    assert ax.xaxis.get_major_formatter().format_ticks(ticks) == words
 
 
 @given(VALUES, st.integers(4, 60))
