@@ -544,6 +544,29 @@ def test_line_goes_forward_in_time_where_a_cube_has_grown_backwards(page: Page) 
     assert round((here - first) / (last - first) * 50) == 10
 
 
+@pytest.mark.parametrize("width", [1200, 360])
+def test_an_address_reads_from_left_to_right(page: Page, width: int) -> None:
+    """If it is too long, its beginning is cut off. Its signs stay where they are."""
+    store = plain_cube(2, dim="source")
+    hrefs: Any = zarr.open_group(ObjectStore(store), mode="r+")["href"]
+    hrefs[...] = np.array([f"/{'long_' * 12}name (1).tif?key=ab=="] * 2, dtype=object)
+    page.look(width=width, height=800)
+    with _serving(store) as (url, _):
+        page.open_(f"{url}#row=0")
+        page.wait("document.getElementById('href').textContent.endsWith('==')")
+        lefts = page.run("""(() => {
+            const text = document.getElementById("href").firstChild, range = document.createRange();
+            return Array.from(text.data, (_, n) => {
+                range.setStart(text, n);
+                range.setEnd(text, n + 1);
+                return range.getBoundingClientRect().left;
+            });
+        })()""")
+        page.look(width=1200, height=900)
+
+    assert lefts == sorted(lefts)
+
+
 def test_wheel_zooms_at_the_pointer_and_a_drag_moves(page: Page, served: _Served) -> None:
     """The pixel under the pointer stays there. The link keeps the place. 0 shows all again."""
     url, _ = served
