@@ -249,6 +249,16 @@ def test_page_of_a_cube_that_has_grown_says_whose_pictures_it_shows(tmp_path: Pa
     assert "Histograms are of the quicklooks&#39; pixels, which are of the first gather." in html
 
 
+@pytest.mark.parametrize(("reduce", "kind"), [(None, "source"), ({"by": "month"}, "row")])
+def test_page_says_what_the_slowest_are(reduce: Any, kind: str) -> None:
+    """The times and bytes of a row that is reduced are those of several sources."""
+    evidence = evidence_of(MadeCube())
+    html = page_with(replace(evidence, request={**evidence.request, "reduce": reduce}))
+
+    assert f"<h3>Slowest {kind}s</h3>" in html
+    assert f'<th scope="col">{kind}</th><th scope="col">total, ms' in html
+
+
 def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
     """The first twenty hrefs of a cause are named."""
     html = page_with(evidence_of(MadeCube(n_rows=100, failed=frozenset(range(30)))))

@@ -70,6 +70,9 @@ class GatherView(Struct, frozen=True, kw_only=True):
     n_failed: int
     warnings: tuple[str, ...]
     slowest: tuple[SourceRow, ...]
+    slowest_kind: str
+    """What these are: ``source``, or ``row`` if each is reduced of several sources."""
+
     costs: tuple[tuple[str, str], ...]
     usd: str
     cost_basis: str
@@ -84,14 +87,13 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     report = evidence.report
     request, is_cut = _request_in_words(evidence.request)
     values = values_of(evidence) if with_film else ()
+    period = (evidence.request.get("reduce") or {}).get("by")
     dearest_first = sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
     return GatherView(
         name=evidence.name,
         place=evidence.place,
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
-        sentence=sentence_of(
-            report, evidence.coverage, period=(evidence.request.get("reduce") or {}).get("by")
-        ),
+        sentence=sentence_of(report, evidence.coverage, period=period),
         facts=tuple(_facts(evidence)),
         grid_and_mask=evidence.grid_and_mask,
         layout=evidence.facts,
@@ -109,6 +111,7 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         n_failed=report.n_failed,
         warnings=report.warnings,
         slowest=evidence.slowest,
+        slowest_kind="row" if period else "source",
         costs=tuple((_SERVICES.get(name, name), _usd(usd)) for name, usd in dearest_first),
         usd=_usd(evidence.cost.usd),
         cost_basis=_ON_AWS if evidence.cost.was_on_aws else _IN_PROCESS,
