@@ -18,6 +18,7 @@ from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.value_charts import note_of, values_of
+from pixel_gather.io.cube.array_chunks import write_small_array
 from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
 
@@ -347,6 +348,16 @@ def _with_pixels(first: np.ndarray[Any, Any]) -> Any:
     looks = (replace(look, quicklooks=replace(quicklooks, pixels=pixels)),)
     means = np.full(series.mean.shape, float(first[0]))
     return replace(evidence, looks=looks, series=(replace(series, mean=means),))
+
+
+def test_infinite_means_are_told() -> None:
+    """One infinite pixel makes a row's mean infinite. A reader would miss the row without a word."""
+    store = MadeCube(n_rows=5).stored()
+    write_small_array(store, "mean", np.array([1.0, np.inf, 2.0, -np.inf, np.nan]), dims=("time",))
+    (view,) = values_of(read_evidence(store, place="cube"))
+
+    assert view.through is not None
+    assert view.said == "The mean of 2 rows is infinite, and is not drawn: a pixel is infinite."
 
 
 def test_mean_of_several_rows_at_one_time_is_no_line() -> None:

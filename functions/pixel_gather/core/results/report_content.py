@@ -148,7 +148,10 @@ class Series(Struct, frozen=True, kw_only=True, eq=False):
 
     measurement: str
     mean: Floats
-    """Mean of the valid raw values; NaN if there is none or the source was not read."""
+    """Mean of the valid raw values; NaN if there is none, it is infinite, or the source was not read."""
+
+    n_infinite: int = 0
+    """Rows whose mean is infinite, because a pixel is."""
 
 
 class GatherPrice(Struct, frozen=True, kw_only=True):

@@ -235,9 +235,11 @@ def _series(
     shape = (n_rows, len(measurements))
     most = min(_MOST_SERIES, max(1, _MOST_MEANS // max(n_rows, 1)))
     mean, status = (_columns(group, name, shape, most) for name in ("mean", "status"))
+    is_infinite = (status == Status.OK) & np.isinf(mean)
     mean = np.where((status == Status.OK) & np.isfinite(mean), mean, np.nan)
     return tuple(
-        Series(measurement=name, mean=mean[order, index]) for index, name in enumerate(measurements[:most])
+        Series(measurement=name, mean=mean[order, index], n_infinite=int(is_infinite[order, index].sum()))
+        for index, name in enumerate(measurements[:most])
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import MAX_EXACT
 from pixel_gather.core.results.report_content import Coverage, Evidence, Look, Scaling, Series
 from pixel_gather.features.report.page.coverage_charts import share_in_words
@@ -45,7 +46,7 @@ class ValuesView(Struct, frozen=True, kw_only=True):
     histogram: Chart | None
     through: Chart | None
     said: str = ""
-    """The values in words, if they are too few for a chart."""
+    """The values in words, if they are too few for a chart, and what no chart can show."""
 
 
 def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
@@ -63,6 +64,9 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
         histogram = None if look is None else _histogram(look)
         through = None if its is None else _through(its, evidence.coverage, look, scaling)
         said = "" if histogram or through or its is None else _mean_in_words(_scale_values(its.mean, scaling))
+        if its is not None and its.n_infinite:
+            rows = counted(its.n_infinite, "row")
+            said = f"{said} The mean of {rows} is infinite, and is not drawn: a pixel is infinite.".strip()
         if histogram or through or said:
             unit = scaling.unit or ("raw values" if scaling == Scaling() else "scaled values")
             found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through, said=said))
