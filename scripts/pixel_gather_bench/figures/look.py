@@ -143,10 +143,10 @@ def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str) -> None:
     ax.set(xlabel=x_label, ylabel=y_label)
     for axis in (ax.xaxis, ax.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter) and axis.get_scale() == "linear":
-            axis.set_major_formatter(_PLAIN)
+            axis.set_major_formatter(_LinearFormatter())
 
 
-class _PlainFormatter(FuncFormatter):
+class _LinearFormatter(FuncFormatter):
     """Writes numbers without an exponent, with as many digits as the distance of the ticks needs."""
 
     def __init__(self) -> None:
@@ -167,7 +167,8 @@ class _PlainFormatter(FuncFormatter):
         return words
 
 
-_PLAIN: Final = _PlainFormatter()
+_PLAIN: Final = FuncFormatter(lambda value, _: plain_number(value))
+"""Of logarithmic axes, whose ticks are far apart as factors."""
 
 
 def say_not_counted(ax: Axes, theme: Theme) -> None:

@@ -11,7 +11,7 @@ from bench.figures.made_runs import run_of
 from pixel_gather.core.results.timings import Timings
 from pixel_gather.features.report.findings import plain_number
 from pixel_gather.features.report.in_flight import cut_into_slices, in_flight_at_start
-from pixel_gather_bench.figures.look import finish_axes, mark_powers, new_figure
+from pixel_gather_bench.figures.look import finish_axes, log_ticks, mark_powers, new_figure
 from pixel_gather_bench.figures.numbers import (
     LONGEST,
     choose_runs,
@@ -98,6 +98,17 @@ def test_ticks_of_an_axis_have_as_many_digits_as_their_distance_needs(
     finish_axes(ax, title="", x_label="", y_label="")
 
     assert ax.xaxis.get_major_formatter().format_ticks(ticks) == words
+
+
+def test_ticks_of_a_logarithmic_axis_are_short() -> None:
+    """Three digits tell sizes apart that differ by a factor."""
+    _, axes = new_figure(1, 1, height_in=2)
+    ax = axes[0, 0]
+    ax.set_xscale("log")
+    log_ticks(ax.xaxis, [0.524288, 1.31072, 19.922944])
+    finish_axes(ax, title="", x_label="", y_label="")
+
+    assert ax.xaxis.get_major_formatter().format_ticks([1.31072, 19.922944]) == ["1.31", "19.9"]
 
 
 @given(VALUES, st.integers(4, 60))
