@@ -132,7 +132,7 @@ def test_a_map_of_one_place_has_it_in_the_middle(folder: Path, tmp_path: Path) -
     assert 'viewBox="0 0 960 120"' in page
     assert 'cx="480.0" cy="60.0"' in page
     assert f'<span class="limits">b1 {value}</span>' in page
-    assert f"b1, {value}: the median" in page
+    assert f"b1, {value}. Drawn are the median" in page
 
 
 def test_an_image_that_was_not_read_is_named_as_people_do(folder: Path, tmp_path: Path) -> None:
@@ -201,8 +201,21 @@ def test_values_of_ten_thousand_have_no_exponent(tmp_path: Path) -> None:
 
     page = page_of(tmp_path / "t.parquet")
 
-    assert "b1, 12,345: the median of all features" in page
+    assert "b1, 12,345. Drawn are the median of all features" in page
     assert "<title>1: 12,345</title>" in page
+
+
+def test_range_of_a_series_is_that_of_all_values(tmp_path: Path) -> None:
+    """Also of features that have no line of their own, and lie beyond the spread that is drawn."""
+    pixels = np.full((64, 64), 100, "uint16")
+    pixels[0, 1] = 7
+    image = make_cog(tmp_path / "a.tif", pixels)
+    plots = [{"id": f"plot {n:02}", "x": 500_005 + 10 * n, "y": 4_999_995} for n in range(11)]
+    points(plots, {"rows": [{"href": str(image), "time": "2024-06-01"}]}, to=tmp_path / "t.parquet", crs=CRS)
+
+    page = page_of(tmp_path / "t.parquet")
+
+    assert "b1, 7 to 100. Drawn are the median" in page
 
 
 def test_a_page_is_asked_for_by_an_option(folder: Path, tmp_path: Path) -> None:

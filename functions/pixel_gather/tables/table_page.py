@@ -184,7 +184,7 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         marks.append(f'<path class="one" style="stroke: {colour}" d="{path(points)}"/>')
         marks.append(f'<path class="dots" style="stroke: {colour}" d="{dots}"/>')
         legend.append((colour, str(drawn.ids[feature])))
-    ends = dict.fromkeys(range_in_words(least, most))
+    ends = dict.fromkeys(range_in_words(float(of_time.min()), float(of_time.max())))
     said = f"{name}, {with_unit(' to '.join(ends), unit)}"
     chart = Chart(
         title=named_with_unit(name, unit),
@@ -193,8 +193,8 @@ def _series(drawn: DrawnTable, name: str, unit: str) -> str:
         x_ticks=ticks_across(unique),
         y_ticks=number_ticks(bottom, top, most=4),
         legend=tuple(legend),
-        note=f"{said}: the median of all features with their 10 % to 90 %, "
-        f"and {counted(len(chosen), 'feature')} of them",
+        note=f"{said}. Drawn are the median of all features with their 10 % to 90 %, "
+        f"and {counted(len(chosen), 'feature')} of them.",
     )
     return f"{chart.html(3)}\n"
 
