@@ -12,6 +12,7 @@ from pixel_gather.io.pictures.stretch import number_in_words
 from rank.rasters import landscape, make_cog
 from support.command_line import run
 from support.geojson import collection, feature
+from support.images import TILES_OF_64, write_image
 from support.tables import CRS, FIELD, rows_of
 
 N_IMAGES = 3
@@ -203,6 +204,23 @@ def test_values_of_ten_thousand_have_no_exponent(tmp_path: Path) -> None:
 
     assert "b1, 12,345. Drawn are the median of all features" in page
     assert "<title>1: 12,345</title>" in page
+
+
+@pytest.mark.parametrize(
+    ("hidden", "days"), [(0, "2024-06-01 to 2024-06-03"), (100, "2024-06-03")], ids=["some", "none"]
+)
+def test_last_values_have_their_days(tmp_path: Path, hidden: int, days: str) -> None:
+    """One that the last image does not have is older than the others."""
+    rows = []
+    for day in (1, 3):
+        pixels = np.full((64, 64), 100, "uint16")
+        pixels[0, 1] = hidden if day == 3 else 7
+        image = write_image(tmp_path / f"{day}.tif", pixels, west=500_000, crs=CRS, nodata=0, **TILES_OF_64)
+        rows.append({"href": image, "time": f"2024-06-0{day}"})
+    plots = [{"id": f"plot {n}", "x": 500_005 + 10 * n, "y": 4_999_995} for n in range(2)]
+    points(plots, {"rows": rows}, to=tmp_path / "t.parquet", crs=CRS)
+
+    assert f'<span class="note">{days}; grey: no value</span>' in page_of(tmp_path / "t.parquet")
 
 
 def test_range_of_a_series_is_that_of_all_values(tmp_path: Path) -> None:

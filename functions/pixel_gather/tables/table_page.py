@@ -224,8 +224,9 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     far = np.zeros(len(there), bool)
     far[there] = _lie_far(shapely.bounds(shapes[there]))
     there &= ~far
-    last = _last(drawn, drawn.values[drawn.names[0]])
-    known = last[there & np.isfinite(last)]
+    last, times = _last(drawn, drawn.values[drawn.names[0]])
+    has_value = there & np.isfinite(last)
+    known = last[has_value]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     west, south, east, north = shapely.total_bounds(shapes[there])
     squeeze = np.cos(np.radians((south + north) / 2)) if drawn.is_geographic else 1.0
@@ -265,7 +266,7 @@ def _map(drawn: DrawnTable, unit: str) -> str:
     )
     bar = (
         f'<div class="scale"><span class="limits">{escape(name)} {colours if low < high else highest}</span>'
-        '<span class="note">grey: no value</span></div>'
+        f'<span class="note">{_days_in_words(times[has_value])}; grey: no value</span></div>'
         if len(known)
         else "<p>No feature has a value with a time.</p>"
     )
@@ -317,13 +318,20 @@ def _far_in_words(drawn: DrawnTable, far: np.ndarray[Any, Any]) -> str:
     return f" {counted(n, 'feature')} far from the others left out: {escape(', '.join([*names, *more]))}."
 
 
-def _last(drawn: DrawnTable, values: Floats) -> Floats:
-    """Return the last value of each feature; NaN if it has none."""
+def _days_in_words(times: np.ndarray[Any, Any]) -> str:
+    days = (format_moment(int(each))[:10] for each in (times.min(), times.max()))
+    return " to ".join(dict.fromkeys(days))
+
+
+def _last(drawn: DrawnTable, values: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
+    """Return the last value of each feature, NaN if it has none, and its time, 0 if it has none."""
     found: Floats = np.full(len(drawn.ids), np.nan)
+    times = np.zeros(len(drawn.ids), drawn.times.dtype)
     known = np.flatnonzero(np.isfinite(values))
     known = known[np.argsort(drawn.times[known], kind="stable")]
     found[drawn.feature[known]] = values[known]
-    return found
+    times[drawn.feature[known]] = drawn.times[known]
+    return found, times
 
 
 def _rings(shape: Any, tolerance: float) -> list[Floats]:
