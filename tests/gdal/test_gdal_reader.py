@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, override
 
@@ -520,3 +521,24 @@ def test_reads_of_one_source_leave_each_other_their_bytes() -> None:
 
     settings = GdalSettings(max_children=3)
     _run(work, SlowObjects({"file:///a": tiff(pixels)}), settings=settings)
+
+
+def test_a_header_of_many_blocks_is_there_for_the_first_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some formats are read in large parts when they are opened. Many sources are open at one time."""
+    monkeypatch.setattr("pixel_gather.io.gdal.pinned_object._MOST_KEPT", 8)
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    n_blocks = []
+
+    async def work(reader: GdalReader) -> None:
+        source = await reader.open_("file:///a", overview=None, cost=Cost())
+        n_blocks.append(len(source._session.pinned.blocks))
+        out = np.zeros((2, WINDOW.height, WINDOW.width), "uint16")
+        await source.read_into([(out, WINDOW)], (1, 2), masked=False)
+        n_blocks.append(len(source._session.pinned.blocks))
+        np.testing.assert_array_equal(out, IMAGE[:, 40:130, 30:130])
+
+    _run(work, objects, settings=GdalSettings(max_children=1, block_nbytes=16, first_read_nbytes=32))
+
+    fetched = sorted(objects.ranges)
+    assert (n_blocks[0] > 8, n_blocks[1]) == (True, 0)
+    assert all(stop <= start for (_, stop), (start, _) in pairwise(fetched))

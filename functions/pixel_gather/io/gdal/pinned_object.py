@@ -22,7 +22,8 @@ _MOST_KEPT: Final = 160
 class PinnedObject:
     """Serves any range of one version of an object.
 
-    Each of several reads at one time has a copy, with blocks of its own beside those of the header.
+    Each read, and each opening, works on a copy. So several may go on at one time, and what a copy fetches
+    beside the header is freed with it.
     """
 
     objects: Ranges
@@ -74,14 +75,21 @@ class PinnedObject:
         return self.blocks[0] if self.blocks else memoryview(b"")
 
     def copy(self) -> "PinnedObject":
-        """Return a copy for one read, which begins with the blocks that are here."""
-        return replace(self, blocks=dict(self.blocks))
+        """Return a copy for one read or opening, with the blocks that are here. Only kept ones stay here."""
+        copied = replace(self, blocks=dict(self.blocks))
+        self.blocks = {index: block for index, block in self.blocks.items() if index in self._kept}
+        return copied
 
     def keep(self, read: "PinnedObject") -> None:
         """Keep all blocks that a copy has read so far, unless they are many: they hold the header."""
         blocks = self.blocks | read.blocks
         if len(blocks) <= _MOST_KEPT:
             self.blocks, self._kept = blocks, frozenset(blocks)
+
+    def hand_on(self, opening: "PinnedObject") -> None:
+        """Keep all blocks that an opening has read; if they are many, only until the next copy takes them."""
+        self.blocks |= opening.blocks
+        self.keep(opening)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
         """Yield where runs of cached blocks begin, and their bytes, in the order of the file.

@@ -236,8 +236,9 @@ class _Session:
             answer.update(json.loads(await child.take(nbytes)))
             return True
 
-        await self._converse(self.pinned, {"op": "open"}, on_frame)
-        self.pinned.keep(self.pinned)
+        pinned = self.pinned.copy()
+        await self._converse(pinned, {"op": "open"}, on_frame)
+        self.pinned.hand_on(pinned)
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
         self.n_overviews = answer.pop("n_overviews")
         self.size = answer["width"], answer["height"]
