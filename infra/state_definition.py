@@ -261,7 +261,11 @@ class StateDefinition(Construct):
             comment="Finish starts and loads the plan while the workers read",
             lambda_function=finish.version,
             payload=sfn.TaskInput.from_object(
-                {"gather": sfn.JsonPath.string_at("$.gather"), "is_early": True}
+                {
+                    "gather": sfn.JsonPath.string_at("$.gather"),
+                    "execution": sfn.JsonPath.string_at("$.execution"),
+                    "is_early": True,
+                }
             ),
             output_path=sfn.JsonPath.DISCARD,
             task_timeout=sfn.Timeout.duration(_LONGEST_EARLY_START),

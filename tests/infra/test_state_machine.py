@@ -278,12 +278,12 @@ def test_what_fails_of_a_small_gather_goes_to_the_map(
 
 
 def test_finish_starts_while_a_small_gather_is_filled(inline: dict[str, Any]) -> None:
-    """It is told the gather. Whatever happens to this call, the gather goes on."""
+    """It is told the gather and the execution. Whatever happens to this call, the gather goes on."""
     (states,) = (branch["States"] for branch in inline["Branches"] if "StartFinish" in branch["States"])
     start = states["StartFinish"]
     (caught,) = start["Catch"]
 
-    told = {"gather": {"name": "a"}, "is_early": True}
+    told = {"gather": {"name": "a"}, "execution": "a-1", "is_early": True}
     assert called_with(start, PLANNED) == ("finish_gather", told)
     assert caught["ErrorEquals"] == ["States.ALL"]
     assert states[caught["Next"]]["Type"] == "Pass"

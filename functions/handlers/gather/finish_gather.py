@@ -1,8 +1,8 @@
 """Lambda entry point: complete the cube once its shards are filled.
 
 The event has the gather's name and claim (``gather``), the name of the execution (``execution``) and the
-percentage of shards that may be lost (``failed_shards``). An early event (``is_early``) comes while shards
-of a small gather are filled: the function starts, and loads what it will need.
+percentage of shards that may be lost (``failed_shards``). An early event (``is_early``, without a percentage)
+comes while shards of a small gather are filled: the function starts, and loads what it will need.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
 deployment = Deployment(settings)
-loaded: dict[str, "_Loaded"] = {}
-"""What an early event has loaded, by its gather. There is one at most."""
+loaded: dict[tuple[str, str], "_Loaded"] = {}
+"""What an early event has loaded, by its gather and execution. There is one at most."""
 
 type _Loaded = tuple[CubePlan, tuple[ShardTask, ...]]
 
@@ -43,12 +43,12 @@ type _Loaded = tuple[CubePlan, tuple[ShardTask, ...]]
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], _context: LambdaContext) -> "Result | None":
     """Finish a gather and return its result. Return nothing after an early event."""
-    gather = event["gather"]
+    gather, execution = event["gather"], event["execution"]
     logger.append_keys(gather_id=cube_name(gather))
     if event.get("is_early"):
-        deployment.run(_load_early(gather))
+        deployment.run(_load_early(gather, execution))
         return None
-    finishing = _finish(gather, event["execution"], max_lost_share=event["failed_shards"] / 100)
+    finishing = _finish(gather, execution, max_lost_share=event["failed_shards"] / 100)
     plan, report, result = deployment.run(finishing)
     shown = (
         "n_sources",
@@ -66,18 +66,21 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> "Result | None":
     return result
 
 
-async def _load_early(gather: str) -> None:
+async def _load_early(gather: str, execution: str) -> None:
     """Keep the plan and the tasks until finish needs them. An error is left to it."""
     loaded.clear()
     try:
-        loaded[gather] = await _load(gather)
+        loaded[gather, execution] = await _load(gather, execution)
     except GatherError as error:
         logger.info("the plan was not loaded early", extra={"cause": str(error)})
 
 
-async def _load(gather: str) -> _Loaded:
-    """Return the plan and the tasks. What was kept is used once, so another try reads them."""
-    kept = loaded.pop(gather, None)
+async def _load(gather: str, execution: str) -> _Loaded:
+    """Return the plan and the tasks. What was kept is used once, so another try reads them.
+
+    Another execution reads them, too: it may go on under other limits.
+    """
+    kept = loaded.pop((gather, execution), None)
     control = deployment.control(gather)
     return kept or await both(load_plan(control), load_tasks(control))
 
@@ -88,7 +91,7 @@ async def _finish(gather: str, execution: str, *, max_lost_share: float) -> tupl
     Raises:
         GatherCancelledError: The execution was cancelled, and then redriven in the console.
     """
-    plan, tasks = await _load(gather)
+    plan, tasks = await _load(gather, execution)
     report = await finish_gather(
         plan=plan,
         tasks=tasks,

@@ -699,7 +699,7 @@ def test_small_gather_has_its_items_in_the_verdict(machine: StateMachine) -> Non
 def test_early_finish_loads_the_plan_and_changes_nothing(machine: StateMachine) -> None:
     """It is called while the shards are filled. The plan is used once, so another try reads it again."""
     verdict = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "early"}})
-    early = {"gather": verdict["gather"], "is_early": True}
+    early = {"gather": verdict["gather"], "execution": EXECUTION, "is_early": True}
     before = _keys(machine.s3)
     assert machine.finish.handler(early, Context()) is None
     assert _keys(machine.s3) == before
@@ -718,11 +718,28 @@ def test_early_finish_loads_the_plan_and_changes_nothing(machine: StateMachine) 
     assert result["status"] == {"ok": 8}
 
 
+def test_plan_that_was_loaded_early_is_that_of_its_execution_alone(machine: StateMachine) -> None:
+    """The first execution was cancelled before its finish. The next one goes on under other limits."""
+    output = IN_SHARDS | {"name": "early"}
+    first = machine.planned(REQUEST | {"output": output}, execution="first")
+    early = {"gather": first["gather"], "execution": "first", "is_early": True}
+    machine.finish.handler(early, Context())
+    second = machine.planned(REQUEST | {"output": output | {"report": False}}, execution="second")
+    for item in second["items"]:
+        machine.fill(second, item, execution="second")
+
+    result = machine.finished(second)
+
+    assert second["gather"] == first["gather"]
+    assert result["report_page"] is None
+
+
 def test_early_finish_of_a_gather_without_a_plan_is_no_error(machine: StateMachine) -> None:
     """Whatever is wrong, the finish itself says it, when its turn comes."""
     gather = "nowhere/20261125T000000.000000Z"
 
-    assert machine.finish.handler({"gather": gather, "is_early": True}, Context()) is None
+    early = {"gather": gather, "execution": EXECUTION, "is_early": True}
+    assert machine.finish.handler(early, Context()) is None
     with pytest.raises(StoreError, match=r"plan\.msgpack"):
         machine.finished({"gather": gather, "failed_shards": 0})
 
