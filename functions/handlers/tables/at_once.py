@@ -95,7 +95,7 @@ async def drill_at_once(
         BudgetError: The month's budget is spent.
         LargerError: It takes too long, or there are too many files or values, for which a table can be made.
     """
-    has_names = False
+    may_have_names = True  # until the list is read
     request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)
     await deployment.check_not_halted()
     try:
@@ -104,7 +104,7 @@ async def drill_at_once(
             open_table(request, deployment, left_s=LONGEST_S) as table,
             open_reader(deployment, request.sources.sign) as reader,
         ):
-            has_names = bool(table.bands)
+            may_have_names = bool(table.bands)
             _check_number(table.n_sources)
             with closing(list_sources(table)) as files:
                 pixels = drill(
@@ -126,10 +126,10 @@ async def drill_at_once(
         rows = [_describe_pixel(each) for each in found]
         _check_size(rows)
     except (TimeoutError, LargerError) as error:
-        if bands is not None and has_names:  # b2 of a table would be the file of B02
+        if bands is not None and may_have_names:  # b2 of a table would be the file of B02
             raise RequestError(
-                "there are too many files or values for one answer, and a table has bands by the list's "
-                "names: leave bands out, or ask GET /series for values by these names",
+                "there are too many files or values for one answer, and a table takes bands by the names in "
+                "the list: leave bands out, or ask GET /series for values by these names",
                 field="bands",
             ) from error
         raise LargerError from error
