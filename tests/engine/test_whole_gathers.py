@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import replace
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -28,7 +28,7 @@ from pixel_gather.engine import finish_gather as finish_module
 from pixel_gather.engine.gather_shard import LoadedShard, gather_shard, give_up_shard, load_shard
 from pixel_gather.engine.plan_gather import Planned, read_found_list
 from pixel_gather.engine.row_claim import RowClaim, claim_key
-from pixel_gather.engine.step_files import find_committed, load_plan, load_tasks
+from pixel_gather.engine.step_files import PLAN_KEY, encode_plan, find_committed, load_plan, load_tasks
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
 from pixel_gather.io.cube.shard_codec import ShardEncoder, as_it_is
@@ -258,6 +258,25 @@ def test_plan_gather_continues_no_gather_that_costs_more_than_the_present_limit(
     assert gather.etags() == etags
     gather.request = {"limits": {"usd": plan.estimate.usd * 2}}
     assert gather.run().digest == whole_digest()
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_refused"), [({}, True), ({"transfer_usd": 2}, True), ({"transfer_usd": 3}, False)]
+)
+def test_plan_gather_continues_no_gather_whose_transfer_is_not_allowed(
+    limits: dict[str, Any], *, is_refused: bool
+) -> None:
+    """What the first run allowed is not allowed to others: a dollar is, if nothing is said."""
+    gather = Gather()
+    plan, _ = gather.plan()
+    estimate = replace(plan.estimate, usd_by_service={**plan.estimate.usd_by_service, "transfer": 3.0})
+    dear = encode_plan(replace(plan, estimate=estimate))
+    asyncio.run(gather.control.below(plan.claim).put(PLAN_KEY, dear))
+
+    gather.request = {"limits": limits}
+    said = r"limits\.transfer_usd: \$3\.0000 would be paid for transfer"
+    with pytest.raises(BudgetError, match=said) if is_refused else nullcontext():
+        gather.plan()
 
 
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:

@@ -19,7 +19,7 @@ from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.cut_tasks import ShardRows, ShardTask, cut_tasks, rows_by_shard
 from pixel_gather.core.plan.plan import gather_digest
-from pixel_gather.core.plan.refuse_costly_plans import check_limits
+from pixel_gather.core.plan.refuse_costly_plans import check_goes_on
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
@@ -107,7 +107,7 @@ async def plan_gather(
     # Has an earlier run begun it? Then its plan is continued.
     claim = await find_claim(cube, found, digest)
     if claim is not None and (earlier := await read_planned(context.control.below(claim.claim))) is not None:
-        check_limits(earlier[0], request.limits)
+        check_goes_on(earlier[0], request.limits)
         await may_write()
         if await claim_rows(cube, earlier[0]) is None:
             return None

@@ -12,6 +12,7 @@ from pixel_gather.core.plan.cube_plan import CubePlan
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.request import Limits
 
+_OF_TRANSFER: Final = "limits.transfer_usd"
 _MOST_TRANSFER_USD: Final = 1.0
 """Transfer between Regions that is paid for without being asked for."""
 
@@ -40,6 +41,22 @@ def check_limits(plan: CubePlan, limits: "Limits") -> None:
             )
 
 
+def check_goes_on(plan: CubePlan, limits: "Limits") -> None:
+    """Refuse to go on with a plan that an earlier run has made, if it is over one of a request's limits.
+
+    Raises:
+        BudgetError: The message names the limit.
+    """
+    check_limits(plan, limits)
+    usd, limit_usd = _usd_of_transfer(plan.estimate, limits.transfer_usd)
+    if usd > limit_usd:
+        raise BudgetError(
+            f"{dollars(usd)} would be paid for transfer between Regions, the limit is {dollars(limit_usd)}. "
+            "Raise the limit, or deploy in the Region of the files",
+            field=_OF_TRANSFER,
+        )
+
+
 def check_transfer(
     work: Workload, estimate: Estimate, workers: WorkerPool, *, most_usd: float | None
 ) -> None:
@@ -54,8 +71,7 @@ def check_transfer(
     Raises:
         BudgetError: The message names the Region in which to deploy.
     """
-    usd = estimate.usd_by_service.get("transfer", 0.0)
-    limit_usd = _MOST_TRANSFER_USD if most_usd is None else most_usd
+    usd, limit_usd = _usd_of_transfer(estimate, most_usd)
     if usd <= limit_usd:
         return
     nbytes = Counter[str]()
@@ -65,5 +81,10 @@ def check_transfer(
     raise BudgetError(
         f"{dollars(usd)} would be paid for transfer to {workers.region}, the limit is {dollars(limit_usd)}. "
         f"Deploy in {region}, where most of these files lie, or raise the limit",
-        field="limits.transfer_usd",
+        field=_OF_TRANSFER,
     )
+
+
+def _usd_of_transfer(estimate: Estimate, most_usd: float | None) -> tuple[float, float]:
+    """Return what transfer between Regions costs, and may cost."""
+    return estimate.usd_by_service.get("transfer", 0.0), _MOST_TRANSFER_USD if most_usd is None else most_usd
