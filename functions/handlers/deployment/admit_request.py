@@ -107,7 +107,7 @@ async def open_table(
             _blame_own_catalog(error, request, deployment.settings)
         if request.index is not None:
             try:
-                _learn(table, request.index, request.level, deployment, check)
+                _learn(table, request.index, request, deployment, check)
             except BaseException:
                 table.close()
                 raise
@@ -173,10 +173,11 @@ def naming_field(field: str, *, of: str | None) -> Iterator[None]:
 
 
 def _learn(
-    table: SqliteSourceTable, index: str, overview: int | None, deployment: Deployment, check: Check
+    table: SqliteSourceTable, index: str, request: GatherRequest, deployment: Deployment, check: Check
 ) -> None:
     href = check_index(index, deployment.settings)
-    table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
+    objects = deployment.signed_objects(request.sources.sign)
+    table.learn(read_index(href, objects=objects, overview=request.level, check=check), check=check)
 
 
 def _name_sources(

@@ -5,6 +5,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Iterator
+from copy import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pixel_gather.features.catalog.catalog import make_catalog
 from pixel_gather.features.index.index import index
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.lists.source_list import SourceList
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from rank.rasters import landscape, make_cog
 from scenes.scenes import item
@@ -148,3 +150,25 @@ def test_an_index_tells_of_headers_at_the_overview_that_is_read(
     _, n = asyncio.run(_open(machine, WINDOW | {"sources": [href], "index": place} | level))
 
     assert n == n_known
+
+
+def test_an_index_is_signed_for_as_its_sources_are(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lie where they do."""
+    deployment: Any = machine.plan.deployment
+    signed, seen = Objects(deployment.objects.settings, by_root=deployment.objects.by_root), []
+
+    def read_index(*_: Any, objects: Objects, **__: Any) -> Iterator[Any]:
+        seen.append(objects)
+        return iter(())
+
+    monkeypatch.setattr(admit_request, "read_index", read_index)
+    monkeypatch.setattr(deployment, "signed_objects", {"earthdata": signed}.__getitem__)
+    for each in (machine.plan, deployment):
+        monkeypatch.setattr(each, "settings", replace(each.settings, signing=frozenset({"earthdata"})))
+    sources = {"hrefs": ["s3://sources/scene.tif"], "sign": "earthdata"}
+
+    asyncio.run(_open(machine, WINDOW | {"sources": sources, "index": "s3://sources/index.parquet"}))
+
+    assert seen == [signed]
