@@ -123,6 +123,7 @@ def test_a_long_series_is_a_table_job(
         ("/series", {"point": "1,2", "list": LIST, "mask": "scl"}, "mask"),
         ("/series", {"point": "1,2", "list": LIST, "raw": "yes"}, "raw"),
         ("/series", {"point": "1,2", "list": LIST, "by": "red", "bands": "b1"}, "bands"),
+        ("/series", {"point": "1,2", "list": LIST, "by": "red", "bands": "red=b1,red=b2"}, "bands"),
         ("/series", {"point": "1,2", "list": LIST, "colour": "red"}, "colour"),
         ("/series", {"point": "1,2", "list": "s3://elsewhere/list.csv"}, "sources.list"),
         ("/series", {"point": "1,2", "by": "b1"}, "sources.catalog.file"),

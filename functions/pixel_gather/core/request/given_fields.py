@@ -50,9 +50,13 @@ def split_bands(text: str, *, field: str) -> dict[str, str]:
         field: What errors name.
 
     Raises:
-        RequestError: It is no such text.
+        RequestError: It is no such text, or a name stands for two bands.
     """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field=field)
-    return {name.strip(): band.strip() for name, _, band in pairs}
+    bands: dict[str, str] = {}
+    for name, _, band in pairs:
+        if bands.setdefault(name.strip(), band.strip()) != band.strip():
+            raise RequestError(f"{name.strip()} stands for two bands: leave one out", field=field)
+    return bands
