@@ -1,5 +1,6 @@
 """Small cubes that can be joined."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +12,16 @@ SHARD_ROWS: Final = 4
 
 
 def gather_member(
-    to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, height: int = 12, **settings: Any
+    to: Path | str,
+    *,
+    n_rows: int,
+    year: int = 2020,
+    col: int = 0,
+    height: int = 12,
+    lacks: Sequence[str] = (),
+    **settings: Any,
 ) -> None:
-    """Gather a cube in shards of four rows. Its rows have times, and a number and a text if not ``lacks``."""
+    """Gather a cube in shards of four rows. Its rows have times, a number and a text, but what it lacks."""
     lines = [
         {
             "href": str(FILES[n % len(FILES)]),
@@ -23,10 +31,7 @@ def gather_member(
         }
         for n in range(n_rows)
     ]
-    for line in lines:
-        for name in settings.get("lacks", ()):
-            del line[name]
-    settings.pop("lacks", None)
+    lines = [{name: value for name, value in line.items() if name not in lacks} for line in lines]
     layout = {"chunk": [2, 8, 8], "shard_rows": SHARD_ROWS}
     request = {
         "sources": {"list": _listed(lines, settings.pop("folder"), name=f"{year}-{n_rows}-{col}.csv")},

@@ -93,7 +93,7 @@ async def drill_at_once(
     Raises:
         RequestError: The request is wrong.
         BudgetError: The month's budget is spent.
-        LargerError: It takes too long, or there are too many files or values, for which a table can be made.
+        LargerError: It takes too long, or there are too many files or values. A table can be made of them.
     """
     may_have_names = True  # until the list is read
     request = admit(parse_request({"sources": sources, "window": "centre"}), deployment.settings)

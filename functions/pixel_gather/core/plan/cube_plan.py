@@ -461,9 +461,9 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
         return limits.get("requests_per_s") or {}
 
     def under_terms_of(self, request: Mapping[str, Any]) -> "CubePlan":
-        """Return the plan with what another request for the same cube says beside its content.
+        """Return the plan with the terms of another request for the same cube.
 
-        These are the limits, who signs, and whether a report is drawn.
+        These are what changes no content: the limits, who signs, and whether a report is drawn.
 
         Args:
             request: The request that goes on with the plan, as JSON values.

@@ -70,7 +70,7 @@ def _check_storable(given: Mapping[str, Any]) -> None:
 
 
 def _in_area(sources: Any, request: RankingRequest) -> Any:
-    """Return ``sources``. A search that names no area is of the ranking's, as there is no window."""
+    """Return ``sources``. A search that names no area gets the ranking's: there is no window to search in."""
     if not isinstance(sources, Mapping):
         return sources
     area = {"area": _area_of(request)}

@@ -38,7 +38,7 @@ def looks_in(
     *,
     n_pictured: int,
 ) -> tuple[Look, ...]:
-    """Return the pictures of each measurement, of the first so many rows. Empty if the cube has none.
+    """Return the pictures of each measurement, of the first ``n_pictured`` rows. Empty if there are none.
 
     Raises:
         StoreError: The file of quicklooks is broken.

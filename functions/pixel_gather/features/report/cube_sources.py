@@ -244,7 +244,7 @@ def _series(
 
 
 def _columns(group: "zarr.Group", name: str, shape: tuple[int, int], most: int) -> np.ndarray[Any, Any]:
-    """Return a coordinate of shape (row, measurement), of at most so many measurements.
+    """Return a coordinate of shape (row, measurement), of the first ``most`` measurements.
 
     It has one dimension if there is one measurement.
     """

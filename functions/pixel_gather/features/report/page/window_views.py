@@ -79,8 +79,8 @@ class LookView(Struct, frozen=True, kw_only=True):
     """(width, height) of each picture in pixels."""
 
     pictures: tuple[PictureView, ...]
-    few: str
-    """Which rows of the cube the pictures are of, in words. Empty if of all."""
+    which_rows: str
+    """The rows of the cube that the pictures are of, in words. Empty if they are of all."""
 
     scale: ScaleView
     film: FilmView | None
@@ -178,7 +178,7 @@ def _view(
         pictures=tuple(
             _shown(windows, paint, is_lossless=is_lossless or bool(classes)) for windows in sheets
         ),
-        few=f"{len(sheets):,} of {n_rows:,} rows{of_first}{spread}; " if len(sheets) < n_rows else "",
+        which_rows=f"{len(sheets):,} of {n_rows:,} rows{of_first}{spread}; " if len(sheets) < n_rows else "",
         scale=scale,
         film=film,
     )
