@@ -46,20 +46,26 @@ class Deployment:
         self.budgets = HostBudgets(settings.requests_per_s, open_store=lambda: (self._control, _PACE))
         self.limiter = AdaptiveLimiter(most=settings.concurrency, budgets=self.budgets)
         self.objects = Objects(own, by_root=_settings_by_root(settings), pace=self.limiter)
+        self._signed: dict[str, Objects] = {}
         self.summaries = ObjectControlStore(self._control, "")
         self._markers = ObjectControlStore(self._control, "", may_list=False)
         self._runner = open_runner()
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
 
     def signed_objects(self, sign: str) -> Objects:
-        """Return the reader of sources that one kind of signing is for; ``none`` for no signing."""
+        """Return the reader of sources that one kind of signing is for; ``none`` for no signing.
+
+        It is kept with its token: a plan reads a list, chips, an index and headers by it.
+        """
         if sign == "none":
             return self.objects
-        secret = self.settings.earthdata_secret
-        read_token = None if secret is None else partial(_read_secret, secret)
-        kind = cast("Sign", sign)  # the request's model has checked it
-        signing = Signing(kind=kind, read_token=read_token, longest_jitter_s=_LONGEST_JITTER_S)
-        return self.objects.signed(signing)
+        if sign not in self._signed:
+            secret = self.settings.earthdata_secret
+            read_token = None if secret is None else partial(_read_secret, secret)
+            kind = cast("Sign", sign)  # the request's model has checked it
+            signing = Signing(kind=kind, read_token=read_token, longest_jitter_s=_LONGEST_JITTER_S)
+            self._signed[sign] = self.objects.signed(signing)
+        return self._signed[sign]
 
     def run[T](self, work: Coroutine[Any, Any, T]) -> T:
         """Run on the event loop that connections, limits and child processes belong to."""

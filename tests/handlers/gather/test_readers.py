@@ -49,6 +49,14 @@ def test_each_way_of_signing_has_a_reader_of_its_own(deployment: Deployment) -> 
     assert readers.of("earthdata") is not readers.of("none")
 
 
+def test_all_that_is_signed_for_shares_one_token(deployment: Deployment) -> None:
+    """A plan reads a list, chips, an index and headers. Each new reader would ask for a token of its own."""
+    signed = deployment.signed_objects("earthdata")
+
+    assert signed is deployment.signed_objects("earthdata")
+    assert signed is not deployment.signed_objects("planetary-computer")
+
+
 def test_rankings_sign_as_gathers_do(deployment: Deployment) -> None:
     """By what their sources say."""
     body = {"sources": {"hrefs": ["s3://sources/a.tif"], "sign": "earthdata"}, "by": "b1"}
