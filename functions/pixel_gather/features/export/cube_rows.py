@@ -215,12 +215,10 @@ class CubeRows(Struct, frozen=True, kw_only=True):
         Args:
             step: Take one in so many pixels along each side.
         """
+        slots = list(zip(self.measurements, self._slots(), strict=True))
         for start, stop in self._blocks():
             rows = self.rows[start:stop]
-            read = [
-                self._block(name, slot, rows, step)
-                for name, slot in zip(self.measurements, self._slots(), strict=True)
-            ]
+            read = [self._block(name, slot, rows, step) for name, slot in slots]
             for index, row in enumerate(rows):
                 yield RowPixels(
                     row=int(row),

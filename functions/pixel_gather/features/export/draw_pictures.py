@@ -124,9 +124,11 @@ class Drawing(Struct, frozen=True, kw_only=True):
 
     def pictures(self) -> Iterator["Picture"]:
         """Yield one picture for each row, in order of time. Below are its time and what its colours mean."""
+        told = zip(self.rows.names(), self.rows.failures(), strict=True)
+        captions = dict(zip(self.rows.rows.tolist(), told, strict=True))
         for rows in self.rows.in_order_of_time():
-            captions = zip(rows.names(), rows.failures(), strict=True)
-            for row, (name, failure) in zip(rows.read(step=self.step), captions, strict=True):
+            for row in rows.read(step=self.step):
+                name, failure = captions[row.row]
                 is_valid = np.logical_and.reduce(row.is_valid)
                 picture = self._colour_row(row, is_valid)
                 yield self._add_caption(picture, name, failure, has_gaps=not failure and not is_valid.all())
