@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import sleep
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -154,13 +154,8 @@ class ApiDeployment:
 
     def _send(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         """Send a request. A throttled one has done nothing and is sent again, unless it only reads."""
-        for pause_s in () if method == "GET" else _PAUSES_S:
-            try:
-                return self._send_once(method, path, **content)
-            except ThrottledError as error:
-                jittered_s = random.uniform(pause_s / 2, pause_s)  # noqa: S311 # not for secrets
-                sleep(max(jittered_s, error.retry_after_s or 0.0))
-        return self._send_once(method, path, **content)
+        pauses_s = () if method == "GET" else _PAUSES_S
+        return _repeat(lambda: self._send_once(method, path, **content), ThrottledError, pauses_s)
 
     def _send_once(
         self, method: str, path: str, *, query: Mapping[str, str | None] | None = None, body: Any = None
@@ -196,14 +191,7 @@ class ApiDeployment:
 
     def _upload(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
         """Upload a file to a presigned address. If S3 does not answer or fails, the file is sent again."""
-        for pause_s in _PAUSES_OF_UPLOAD_S:
-            try:
-                self._upload_once(listed, url, headers)
-            except UnreachableError:
-                sleep(random.uniform(pause_s / 2, pause_s))  # noqa: S311 # not for secrets
-            else:
-                return
-        self._upload_once(listed, url, headers)
+        _repeat(lambda: self._upload_once(listed, url, headers), UnreachableError, _PAUSES_OF_UPLOAD_S)
 
     def _upload_once(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
         listed.file.seek(0)
@@ -216,6 +204,17 @@ class ApiDeployment:
             failed = _BY_STATUS.get(answer.status_code)
             kind = UnreachableError if failed is UnreachableError else DeploymentError
             raise kind(f"the list could not be uploaded ({answer.status_code}): {said}")
+
+
+def _repeat[T](work: Callable[[], T], after: type[GatherError], pauses_s: Sequence[float]) -> T:
+    """Do work, and again after each such error. Pauses have jitter, and are as long as the error asks for."""
+    for pause_s in pauses_s:
+        try:
+            return work()
+        except after as error:
+            asked_s = error.retry_after_s if isinstance(error, ThrottledError) else None
+            sleep(max(random.uniform(pause_s / 2, pause_s), asked_s or 0.0))  # noqa: S311 # not for secrets
+    return work()
 
 
 def _path(id_: str, kind: Kind = "gather") -> str:
