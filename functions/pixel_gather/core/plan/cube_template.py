@@ -223,7 +223,15 @@ def _check_output(template: CubeTemplate, request: "GatherRequest", first: Mappi
     if "sharding" in output.model_fields_set and output.sharding != template.layout.is_sharded:
         kinds = ("shards", "no shards")
         raise _differs("output.sharding", *(kinds if template.layout.is_sharded else reversed(kinds)))
-    _check_layout(template, output, first.get("output", {}) if first else None)
+    of_first = first.get("output", {}) if first else None
+    _check_layout(template, output, of_first)
+    if of_first is not None and output.expected_rows not in (None, expected := of_first.get("expected_rows")):
+        raise _differs(
+            "output.expected_rows",
+            f"shards planned for {'its first rows' if expected is None else f'{expected:,} rows'}",
+            f"shards planned for {output.expected_rows:,}",
+            instead=_LEAVE_OUT,
+        )
 
 
 def _check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, Any] | None) -> None:
@@ -231,11 +239,11 @@ def _check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, 
 
     The way of the first gather may be named again, also if its few rows made the shards smaller.
     """
+    if "layout" not in output.model_fields_set:
+        return
     asked = output.layout
     of_first = None if first is None else first.get("layout", "balanced")
-    if "layout" not in output.model_fields_set:
-        pass
-    elif isinstance(asked, str):
+    if isinstance(asked, str):
         if of_first is not None and asked != of_first:
             is_named = isinstance(of_first, str)
             there = f"the layout {of_first}" if is_named else f"chunks of {_by(of_first['chunk'])}"
@@ -246,13 +254,6 @@ def _check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, 
         if asked.shard_rows is not None and asked.shard_rows != template.layout.shard[0]:
             there = str(template.layout.shard[0])
             raise _differs("output.layout.shard_rows", there, str(asked.shard_rows))
-    if first is not None and output.expected_rows not in (None, expected := first.get("expected_rows")):
-        raise _differs(
-            "output.expected_rows",
-            f"shards planned for {'its first rows' if expected is None else f'{expected:,} rows'}",
-            f"some planned for {output.expected_rows:,}",
-            instead=_LEAVE_OUT,
-        )
 
 
 def check_reduces_alike(template: CubeTemplate, request: "GatherRequest") -> None:
