@@ -55,7 +55,7 @@ MOST_GRIDS: Final = 32
 """Sampled grids that a plan keeps, to show where its sources lie."""
 
 _TERMS: Final = (("limits",), ("sources", "sign"), ("output", "report"))
-"""Fields of a request that change no cube, and so may differ from those of the request that planned it."""
+"""Fields of a request that do not affect the cube. A later request for it may have other values."""
 
 
 class SourceSlot(Struct, frozen=True, kw_only=True):
@@ -461,9 +461,9 @@ class CubePlan(CubeObjects, frozen=True, kw_only=True):
         return limits.get("requests_per_s") or {}
 
     def under_terms_of(self, request: Mapping[str, Any]) -> "CubePlan":
-        """Return the plan with the terms of another request for the same cube.
+        """Return the plan with the limits of another request for the same cube.
 
-        These are what changes no content: the limits, who signs, and whether a report is drawn.
+        Who signs, and whether a report is drawn, are taken from it, too. None of them affects the cube.
 
         Args:
             request: The request that goes on with the plan, as JSON values.
