@@ -92,9 +92,11 @@ def _tiff(path: Path, *, count: int = 1, x: float = 600_000, dtype: str = "int16
     return write_image(path, np.full((count, 6, 8), 4, dtype), west=x, **{"nodata": NODATA} | told)
 
 
-def _gathered(folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6)) -> Path:
+def _gathered(
+    folder: Path, sources: list[str], *, window: tuple[int, ...] = (0, 0, 8, 6), **said: Any
+) -> Path:
     place = folder / "cube.zarr"
-    gather_undrawn({"sources": sources, "window": {"pixels": window}, "grid": "any"}, to=place)
+    gather_undrawn({"sources": sources, "window": {"pixels": window}, "grid": "any"} | said, to=place)
     return place
 
 
@@ -250,6 +252,21 @@ def test_netcdf_of_numbers_that_it_lacks_is_refused(tmp_path: Path, dtype: str, 
     with rasterio.open(path) as file:
         assert file.dtypes == (dtype,)
     assert zarr.open_array(tmp_path / "x.zarr" / "band_1").dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said"), [("int16", {"values": "scaled"}), ("float32", {}), ("complex64", {})]
+)
+def test_geotiffs_of_floats_have_nan_as_nodata(tmp_path: Path, dtype: str, said: dict[str, Any]) -> None:
+    """What is missing in scaled values is NaN. GDAL takes it for data unless the file says so."""
+    source = _tiff(tmp_path / "a.tif", dtype=dtype, nodata=4 if said else None)
+    place = _gathered(tmp_path, [source], **said)
+
+    (path,) = export(place, to=tmp_path / "x.tif")
+
+    with rasterio.open(path) as file:
+        assert np.isnan(file.nodata)
+        assert file.read(1, masked=True).mask.all() == bool(said)
 
 
 @pytest.mark.long

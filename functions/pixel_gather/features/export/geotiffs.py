@@ -73,7 +73,7 @@ def _write(
     transform = _value_of_all_bands(
         "transform", row.row, {name: each.transform for name, each in told.items()}
     )
-    nodata = _nodata(row.row, {name: each.nodata for name, each in told.items()})
+    nodata = _nodata(row.row, {name: each.nodata for name, each in told.items()}, row.pixels[0].dtype)
     height, width = row.pixels[0].shape
     with MemoryFile(ext=".tif") as cog:
         with MemoryFile() as plain:
@@ -139,13 +139,17 @@ def _tell_meaning(file: Any, band: int, meaning: BandMeaning) -> None:
         ]
 
 
-def _nodata(row: int, values: Mapping[str, complex | None]) -> complex | None:
-    """Return the nodata of all bands. A NaN is never data, whether it is declared as nodata or not."""
+def _nodata(row: int, values: Mapping[str, complex | None], dtype: np.dtype[Any]) -> complex | None:
+    """Return the nodata of all bands. A NaN is never data, whether it is declared as nodata or not.
+
+    So floats without another nodata have NaN. Else GDAL takes NaN for data, and overviews lose the pixels
+    around it.
+    """
     is_nan = {name: each is not None and bool(np.isnan(each)) for name, each in values.items()}
     shared = _value_of_all_bands(
         "nodata value", row, {name: None if is_nan[name] else each for name, each in values.items()}
     )
-    return math.nan if shared is None and any(is_nan.values()) else shared
+    return math.nan if shared is None and dtype.kind in "fc" else shared
 
 
 def _value_of_all_bands(what: str, row: int, values: Mapping[str, Any]) -> Any:
