@@ -135,7 +135,7 @@ def test_item_is_valid_by_pystac(valley: str, tmp_path: Path) -> None:
 
 
 def test_band_says_nodata_unit_scale_and_classes() -> None:
-    """As the attributes of the array do. A NaN is a text, as JSON has none."""
+    """As the attributes of the array do, or its fill value alone, if it is NaN: a text, as JSON has none."""
     group = zarr.create_group(MemoryStore())
     said: dict[str, Any] = {
         "flag_values": [1, 2],
@@ -144,9 +144,8 @@ def test_band_says_nodata_unit_scale_and_classes() -> None:
     }
     scaled: dict[str, Any] = {"scale_factor": 0.5, "add_offset": 1.0, "units": "m", "_FillValue": -1}
     kind: dict[str, Any] = {**said, **scaled}
-    depth: dict[str, Any] = {"_FillValue": "x"}
     group.create_array("kind", shape=(1, 2, 2), dtype="int16", fill_value=-1, attributes=kind)
-    group.create_array("depth", shape=(1, 2, 2), dtype="float32", fill_value=np.nan, attributes=depth)
+    group.create_array("depth", shape=(1, 2, 2), dtype="float32", fill_value=np.nan)
     rows = CubeRows(group=group, rows=np.array([0]), measurements=("kind", "depth"))
 
     assert _band(rows, "depth") == {"name": "depth", "data_type": "float32", "nodata": "nan"}

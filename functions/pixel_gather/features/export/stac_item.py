@@ -174,8 +174,8 @@ def _band(rows: CubeRows, name: str) -> dict[str, Any]:
     array = open_array(rows.group, name)
     scaling, meaning = read_scaling(array), rows.meaning(name)
     found: dict[str, Any] = {"name": name, "data_type": str(array.dtype)}
-    if "_FillValue" in array.attrs:
-        fill = array.fill_value
+    fill = array.fill_value
+    if "_FillValue" in array.attrs or np.isnan(fill):
         found["nodata"] = fill.item() if np.isfinite(fill) else str(fill)
     if scaling.unit:
         found["unit"] = scaling.unit
