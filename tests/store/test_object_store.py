@@ -386,12 +386,12 @@ def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatc
 
 
 def test_judge_says_what_else_403_may_mean() -> None:
-    """S3 answers 403 for a missing object if the caller may not list."""
+    """S3 answers 403 for a missing object if the caller may not list, or does not pay where readers pay."""
     status, reason, tries = classify_store_error(PermissionDeniedError("403"))
 
     assert (status, tries) == (Status.DENIED, 0)
     assert reason.startswith("the store refused access (403). S3 also answers so for a missing object")
-    assert reason.endswith("if you may not list the bucket")
+    assert "if you may not list the bucket, and where readers pay" in reason
 
 
 @pytest.mark.parametrize("stays_on_host", [False, True])

@@ -56,6 +56,9 @@ class CountedS3:
     denied: str | None = None
     """End of the paths that are refused, as S3 refuses whoever may not read them."""
 
+    paid: str | None = None
+    """Bucket whose readers pay. Requests that do not say so are refused."""
+
     _moto: Any = field(default_factory=_Moto)
 
     @cached_property
@@ -68,6 +71,10 @@ class CountedS3:
         if self.denied is not None and environment["PATH_INFO"].endswith(self.denied):
             start("403 Forbidden", [])
             return [b""]
+        is_paid = environment["PATH_INFO"].split("/")[1] == self.paid
+        if is_paid and environment.get("HTTP_X_AMZ_REQUEST_PAYER") != "requester":
+            start("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]
         query = environment.get("QUERY_STRING", "")
         path = environment["PATH_INFO"] + (f"?{query}" if query else "")
         self.asked.append((environment["REQUEST_METHOD"], path))

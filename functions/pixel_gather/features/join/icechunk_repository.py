@@ -33,8 +33,12 @@ _BRANCH: Final = "main"
 _ROOT_ID: Final = "1CECHNKREP0F1RSTCMT0"
 """Icechunk's name of the snapshot and the transaction of every empty repository."""
 _FIRST_LISTED: Final = 8
+_PAYS: Final = {"x-amz-request-payer": "requester"}
 SHARD_CHANGED: Final = (
     "this shard has changed since its cube was joined: join the cubes again, with --replace"
+)
+READER_PAYS: Final = (
+    "Icechunk cannot read pixels in a bucket whose readers pay: gather them, or copy cubes by join --copy"
 )
 
 
@@ -284,6 +288,8 @@ def _in_words(place: str, verb: str, *, changed: str = SHARD_CHANGED) -> Iterato
         if kind is not None and "virtual-chunk-modified" in str(kind):
             found = said.partition("(")[2].rpartition(")")[0]
             raise StoreError(f"{found}: {changed}") from error
+        if "virtual reference" in said and "(AccessDenied)" in said:
+            raise StoreError(f"{place}: the store refused access to its pixels. {READER_PAYS}") from error
         raise StoreError(f"{place} could not be {verb}: {said}") from error
 
 
@@ -377,6 +383,7 @@ def _storage(href: str, settings: StoreSettings) -> Any:
     return ic.s3_storage(
         bucket=root.removeprefix("s3://"),
         prefix=path,
+        write_headers=_PAYS if settings.requester_pays else None,  # Icechunk 2.3 says it only when it reads
         **_endpoint(settings),
         **_credentials(settings),
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import zarr
+from msgspec.structs import replace as replace_fields
 
 from pixel_gather.core.errors import ArrayExistsError, RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
@@ -25,7 +26,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import chunk_rows
 from pixel_gather.engine.plan_gather import describe_place
-from pixel_gather.features.join.icechunk_repository import Repository
+from pixel_gather.features.join.icechunk_repository import READER_PAYS, Repository
 from pixel_gather.features.join.join import open_repository
 from pixel_gather.features.join.read_members import changed_rows
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
@@ -146,6 +147,8 @@ def make_virtual(
     ) as transaction:
         transaction.clear()
         cube.write(transaction)
+    if settings.stores.requester_pays:
+        report = replace_fields(report, warnings=(READER_PAYS, *report.warnings))
     return Virtual(
         place=show_place(href),
         report=report,

@@ -28,9 +28,12 @@ from pixel_gather.io.store.open_bucket import (
 )
 from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
 
+_IF_READERS_PAY: Final = "where readers pay if requester_pays is not set"
 _REFUSED: Final = (
-    "the store refused access (403). S3 also answers so for a missing object if you may not list the bucket"
+    "the store refused access (403). S3 also answers so for a missing object if you may not list the bucket, "
+    f"and {_IF_READERS_PAY}"
 )
+_NO_LISTING: Final = f"the store refused to list it (403). S3 also answers so {_IF_READERS_PAY}"
 EMPTY: Final = "it is empty: it has no bytes at all"
 _QUERY: Final = re.compile(r"\?\S+")
 """May hold a signature."""
@@ -127,7 +130,7 @@ _BY_TEXT: Final[_ByText] = (
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", _MANY)),
     # Listings have no class of their own for these.
-    (("status code: 403",), (Status.DENIED, "the store refused to list it (403)", 0)),
+    (("status code: 403",), (Status.DENIED, _NO_LISTING, 0)),
     (("status code: 401",), (Status.DENIED, "the store wants credentials (401)", 0)),
     (("status code: 404",), (Status.MISSING, "the store does not know it (404)", 0)),
     *_OF_THE_WAY,
