@@ -953,6 +953,15 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     assert (label, count) == ("Row 199", "of 0 to 199")
 
 
+def test_page_of_one_row_says_that_it_is_the_only_one(page: Page) -> None:
+    """There is no range of rows to name."""
+    with _serving(plain_cube(1, dim="source")) as (url, _):
+        page.open_(url)
+        count, said = page.text("count"), page.run("document.getElementById('row').ariaValueText")
+
+    assert (count, said) == ("the only row", "Row 0, the only row")
+
+
 def test_page_names_a_file_as_people_do(page: Page, tmp_path: Path) -> None:
     """Its address is percent-encoded. So is that of a selected pixel's source."""
     file = tmp_path / "100% rain f\u00fcr.tif"

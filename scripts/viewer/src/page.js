@@ -375,9 +375,10 @@ export class Page {
   tell(row, time, layers) {
     const label = time === null ? `Row ${number(row)}` : this.cube.named(time);
     $("row").value = row;
-    $("row").setAttribute("aria-valuetext", `${label}, row ${row} of 0 to ${this.cube.nRows - 1}`);
+    const among = (rank) => (this.cube.nRows === 1 ? "the only row" : `${rank}of 0 to ${number(this.cube.nRows - 1)}`);
+    $("row").setAttribute("aria-valuetext", `${label}, ${among(`row ${number(row)} `)}`);
     $("label").textContent = label;
-    $("count").textContent = `${time === null ? "of" : `row ${number(row)} of`} 0 to ${number(this.cube.nRows - 1)}`;
+    $("count").textContent = among(time === null ? "" : `row ${number(row)} `);
     $("pixels").setAttribute("aria-label", `Pixels of ${label}`);
     const index = layers.findIndex(({ status }) => status !== "ok");
     const failed = layers[index]?.status;
