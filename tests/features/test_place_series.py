@@ -138,7 +138,7 @@ def test_the_page_escapes_texts_and_marks_images_without_a_value() -> None:
     assert (page.count('<path class="dots"'), page.count("v-60")) == (1, 1)
     assert not [text for text in ("<a>", "<no>", "<t>") if text in page]
     assert "no value has a time" in page_html([gone], title="t")
-    assert "<tbody></tbody>" in page_html([], title="t")
+    assert "<p>No image shows this place; longitude comes first.</p>" in page_html([], title="t")
 
 
 def test_large_whole_numbers_keep_their_digits() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import linked, value_in_words
 from pixel_gather.core.time_range import format_moment
-from pixel_gather.features.series.series_rows import json_time, time_us
+from pixel_gather.features.series.series_rows import NOWHERE, json_time, time_us
 from pixel_gather.io.pictures.chart import (
     Chart,
     across,
@@ -53,7 +53,9 @@ def write_page(rows: Sequence[Row], path: Path, *, title: str, units: Mapping[st
 
 def page_html(rows: Sequence[Row], *, title: str, units: Mapping[str, str] = NO_UNITS) -> str:
     """Return the page; see `write_page`."""
-    names = [name for name in (rows[0] if rows else {}) if name not in ABOUT]
+    if not rows:
+        return html_page(f"<p>{NOWHERE[0].upper()}{NOWHERE[1:]}.</p>\n", title=title, style=_STYLE)
+    names = [name for name in rows[0] if name not in ABOUT]
     charts = "".join(_chart(rows, name, units.get(name, "")) for name in names)
     head = "".join(
         f'<th class="n">{escape(named_with_unit(name, units.get(name, "")))}</th>' for name in names
