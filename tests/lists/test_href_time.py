@@ -3,14 +3,14 @@
 import pytest
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.lists.href_time import AUTO, guess_pattern, time_finder
-from pixel_gather.io.lists.list_columns import format_time
 
 
 def found(pattern: str, href: str) -> str | None:
     """Return the time that a pattern finds, in ISO 8601."""
     time_us = time_finder(pattern)(href)
-    return None if time_us is None else format_time(time_us)
+    return None if time_us is None else format_moment(time_us)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ from pixel_gather import make_catalog
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.source import Source
 from pixel_gather.core.request.href_policy import IN_PROCESS, HrefPolicy
+from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.lists import parse_list
-from pixel_gather.io.lists.list_columns import RESERVED, format_time, parse_time
+from pixel_gather.io.lists.list_columns import RESERVED, parse_time
 from pixel_gather.io.lists.list_prefix import ListedObject, list_prefix
 from pixel_gather.io.lists.source_list import SourceList, open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.io.store.object_store import Objects, Store
@@ -751,6 +752,6 @@ def test_parse_time_reads_iso_8601(text: str, expected: int) -> None:
 
 
 @given(st.integers(min_value=us(1, 1, 1), max_value=us(9999, 12, 31)))
-def test_format_time_is_read_back(time_us: int) -> None:
+def test_format_moment_is_read_back(time_us: int) -> None:
     """Formatting and parsing a time gives the same time."""
-    assert parse_time(format_time(time_us)) == time_us
+    assert parse_time(format_moment(time_us)) == time_us

@@ -17,10 +17,10 @@ from pixel_gather.core.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.ports import SourceAccess
 from pixel_gather.core.request.request import parse_request
+from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.drill.read_pixels import DrilledPixel, Value, drill
 from pixel_gather.features.series.series_rows import NOWHERE, PlaceSeries, json_time, naming_place
 from pixel_gather.io.crs import RasterioProjector
-from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.tables.image_work import measure_each
 from pixel_gather.tables.read_forecast import GB_OF_ONE_VCPU
 
@@ -150,7 +150,7 @@ def _describe_pixel(pixel: DrilledPixel) -> dict[str, Any]:
     source = pixel.source
     return {
         "href": source.href,
-        "time": None if source.time_us is None else format_time(source.time_us),
+        "time": None if source.time_us is None else format_moment(source.time_us),
         "scene": source.scene,
         "band": source.band,
         "col": pixel.col,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from pixel_gather.core.time_range import format_moment
 from pixel_gather.features.ls.ls import ls
 from pixel_gather.io.lists.href_band import (
     FindBand,
@@ -19,7 +20,6 @@ from pixel_gather.io.lists.href_band import (
     note_of_words,
 )
 from pixel_gather.io.lists.href_time import AUTO, guess_pattern, time_finder
-from pixel_gather.io.lists.list_columns import format_time
 from pixel_gather.io.lists.list_prefix import ListedObject
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
 
@@ -158,7 +158,7 @@ class _Named:
                 self._note_time(item.href, time_us)
             yield {
                 "href": item.href,
-                "time": None if time_us is None else format_time(time_us),
+                "time": None if time_us is None else format_moment(time_us),
                 "band": None if said is None else said.band,
                 "scene": None if said is None else said.scene,
                 "size_bytes": item.nbytes,

@@ -86,16 +86,6 @@ def parse_time(text: str) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def format_time(time_us: int) -> str:
-    """Return ISO 8601 in UTC, with a fraction of the second only if it is not zero.
-
-    Raises:
-        OverflowError: The year is not between 1 and 9999.
-    """
-    moment = _EPOCH + timedelta(microseconds=time_us)
-    return moment.replace(tzinfo=None).isoformat() + "Z"
-
-
 def check_value(name: str, value: object) -> Scalar:
     """Return a column's value as it is stored. Empty text and NaN become None.
 

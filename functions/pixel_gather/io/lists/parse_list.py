@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.request.given_rows import is_data_frame
-from pixel_gather.io.lists.list_columns import check_names, format_time
+from pixel_gather.core.time_range import format_moment
+from pixel_gather.io.lists.list_columns import check_names
 from pixel_gather.io.parquet.parquet_batches import parquet_batches
 from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
@@ -426,7 +427,7 @@ def _to_python(array: Array, column: str, name: str) -> list[Any]:
             # cast to integers: arro3 needs the system's time zone database to make datetimes
             zone = kind.tz if DataType.is_timestamp(kind) else None
             numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
-            return [None if us is None else format_time(us) for us in numbers.to_pylist()]
+            return [None if us is None else format_moment(us) for us in numbers.to_pylist()]
         if DataType.is_decimal(kind) or DataType.is_binary(kind) or DataType.is_nested(kind):
             said = "holds lists, objects, bytes or decimals; leave it out or make it text"
             raise RequestError(f"column {column} {said}", field=name)
