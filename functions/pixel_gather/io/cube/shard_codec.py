@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import google_crc32c
 import imagecodecs
@@ -151,14 +151,11 @@ async def encode_shard(
 
 
 class ShardEncoder:
-    """Compresses a shard, some rows at a time, in one thread per core.
+    """Compresses a shard, or an object that is one chunk, some rows at a time, in one thread per core.
 
     The object is all parts in order. They are not joined here: copying 24 MB to fresh memory would cost a
     quarter of the CPU time of compressing them.
     """
-
-    _may_be_absent: ClassVar = True
-    """Whether a chunk that holds only fill is left out."""
 
     def __init__(
         self,
@@ -168,6 +165,7 @@ class ShardEncoder:
         chunk: tuple[int, int, int],
         fill_value: float,
         encode: Encode,
+        codec_of_one: str | None = None,
         memory: LentMemory | None = None,
     ) -> None:
         """Compress nothing yet.
@@ -176,8 +174,9 @@ class ShardEncoder:
             bands: Of each band, shape (row, y, x), not larger than the shard. A chunk has one band.
             shard: Shape of a full shard in one band.
             chunk: Shape of its chunks in one band.
-            fill_value: Pads chunks at the edge. A chunk that holds only fill is not stored.
+            fill_value: Pads chunks at the edge. A chunk of a shard that holds only fill is not stored.
             encode: From `chunk_encoder`.
+            codec_of_one: What ``encode`` is for, if the object is one chunk of one band. None for a shard.
             memory: What chunks are copied into, and perhaps what ``encode`` compresses into.
         """
         self._bands = bands
@@ -186,6 +185,7 @@ class ShardEncoder:
         self._chunk = chunk
         self._fill = bands[0].dtype.type(fill_value)
         self._encode = encode
+        self._codec_of_one = codec_of_one
         self._memory = memory or LentMemory(ChunkMemory())
         self._encoded: dict[tuple[int, ...], Part | None] = {}
         """By its place along rows, bands, y and x. None for a chunk that holds only fill."""
@@ -215,12 +215,16 @@ class ShardEncoder:
     def parts(self, *, is_unique: bool = False) -> list[Part]:
         """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent.
 
+        An object that is one chunk has no index.
+
         Args:
             is_unique: Whether random bytes make the object unlike any other.
         """
-        return assemble_shard(
-            [self._encoded.get(place) for place in np.ndindex(*self._grid)], is_unique=is_unique
-        )
+        chunks = [self._encoded.get(place) for place in np.ndindex(*self._grid)]
+        if self._codec_of_one is None:
+            return assemble_shard(chunks, is_unique=is_unique)
+        (chunk,) = (part for part in chunks if part is not None)
+        return with_unique_bytes(chunk, self._codec_of_one) if is_unique else [chunk]
 
     def close(self) -> None:
         """Give the memory of the parts back, which nothing may read any more."""
@@ -228,14 +232,14 @@ class ShardEncoder:
         self._memory.give_back()
 
     def _encode_one(self, place: tuple[int, ...]) -> Part | None:
-        """Compress one chunk. Return None if it holds only fill."""
+        """Compress one chunk. Return None if it is one of a shard and holds only fill."""
         row, band, y, x = place
         sides = tuple(
             slice(index * side, (index + 1) * side)
             for index, side in zip((row, y, x), self._chunk, strict=True)
         )
         inside = self._bands[band][sides]
-        if self._may_be_absent and (inside.size == 0 or _is_all(inside, self._fill)):
+        if self._codec_of_one is None and (inside.size == 0 or _is_all(inside, self._fill)):
             return None
         dtype = inside.dtype.newbyteorder("<")
         if inside.shape == self._chunk and inside.flags.c_contiguous and inside.dtype == dtype:
@@ -250,42 +254,6 @@ class ShardEncoder:
         if not is_stored:
             self._memory.free_scratch(block)
         return part
-
-
-class ChunkEncoder(ShardEncoder):
-    """Compresses an object that is one chunk of one band. It is stored whatever it holds."""
-
-    _may_be_absent: ClassVar = False
-
-    def __init__(
-        self,
-        pixels: Pixels,
-        *,
-        chunk: tuple[int, int, int],
-        fill_value: float,
-        codec: str,
-        encode: Encode,
-        memory: LentMemory | None = None,
-    ) -> None:
-        """Compress nothing yet.
-
-        Args:
-            pixels: Shape (row, y, x), not larger than the chunk.
-            chunk: As for `ShardEncoder`, as are the others.
-            fill_value: Pads a chunk at the edge.
-            codec: What ``encode`` is for.
-            encode: From `chunk_encoder`.
-            memory: What chunks are copied into.
-        """
-        super().__init__(
-            [pixels], shard=chunk, chunk=chunk, fill_value=fill_value, encode=encode, memory=memory
-        )
-        self._codec = codec
-
-    def parts(self, *, is_unique: bool = False) -> list[Part]:
-        """Return the chunk; see `ShardEncoder.parts`."""
-        (chunk,) = (part for part in self._encoded.values() if part is not None)
-        return with_unique_bytes(chunk, self._codec) if is_unique else [chunk]
 
 
 class TileShard:

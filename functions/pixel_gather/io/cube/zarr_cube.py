@@ -40,13 +40,7 @@ from pixel_gather.core.stores import (
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.io.cube.cube_files import CubeFiles, found_cube
 from pixel_gather.io.cube.grown_shard import GrownShard, compact_shard
-from pixel_gather.io.cube.shard_codec import (
-    ChunkEncoder,
-    ShardEncoder,
-    TileShard,
-    chunk_encoder,
-    index_nbytes,
-)
+from pixel_gather.io.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder, index_nbytes
 from pixel_gather.io.cube.zarr_metadata import (
     changed_group,
     gather_of,
@@ -160,21 +154,13 @@ class ZarrCube(CubeFiles, frozen=True):
             zfp_tolerance=plan.zfp_tolerance,
             take=memory.take,
         )
-        if not plan.layout.is_sharded:
-            return ChunkEncoder(
-                pixels[0],
-                chunk=plan.layout.chunk,
-                fill_value=fill_value,
-                codec=plan.codec,
-                encode=encode,
-                memory=memory,
-            )
         return ShardEncoder(
             pixels,
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
             fill_value=fill_value,
             encode=encode,
+            codec_of_one=None if plan.layout.is_sharded else plan.codec,
             memory=memory,
         )
 
