@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 from zarr.codecs import ZstdCodec
 from zarr.storage import ObjectStore
 
-from pixel_gather.io.cube.array_chunks import encode_chunk, put_array, put_rows, write_small_array
+from pixel_gather.io.cube.array_chunks import encode_chunk, put_array, put_rows
 
 _NUMBERS = arrays(
     dtype=integer_dtypes() | floating_dtypes(sizes=(32, 64)) | boolean_dtypes(),
@@ -49,7 +49,7 @@ def test_zarr_reads_a_single_value(value: float) -> None:
     """An array without a dimension has one chunk."""
     store: Any = MemoryStore()
 
-    write_small_array(store, "a", np.array(value), dims=())
+    put_array(store, "a", np.array(value), dims=())
 
     assert _read(store)[()] == value
 

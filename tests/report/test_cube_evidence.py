@@ -17,7 +17,7 @@ from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.report_content import Scaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.features.report.cube_evidence import _seconds_waited, read_evidence
-from pixel_gather.io.cube.array_chunks import write_small_array
+from pixel_gather.io.cube.array_chunks import put_array
 from support.report_cubes import REPORT, MadeCube, put_root
 
 
@@ -85,7 +85,7 @@ def test_evidence_labels_times_of_any_year_alike() -> None:
     """Years have four digits. A row without a valid time has its number as label."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
-    write_small_array(store, "time", times, dims=("time",))
+    put_array(store, "time", times, dims=("time",))
 
     labels = [each.label for each in read_evidence(store, place="cube").looks[0].frames]
 
@@ -120,7 +120,7 @@ def test_contact_sheet_of_a_large_cube_is_spread_over_its_rows() -> None:
 def test_evidence_tells_what_became_of_each_source_in_order_of_time() -> None:
     """A source that was not read has no valid share."""
     store = MadeCube(n_rows=3, failed=frozenset({0}), valid={1: 0.25}).stored()
-    write_small_array(store, "time", np.array([0, 172_800_000_000, 86_400_000_000]), dims=("time",))
+    put_array(store, "time", np.array([0, 172_800_000_000, 86_400_000_000]), dims=("time",))
 
     coverage = read_evidence(store, place="cube").coverage
 
@@ -133,9 +133,9 @@ def test_evidence_tells_what_became_of_each_source_in_order_of_time() -> None:
 def test_evidence_has_the_grid_of_the_first_row_that_was_read_if_rows_share_none() -> None:
     """It says so. A cube whose sources have no place has neither."""
     store = MadeCube(n_rows=2, failed=frozenset({0})).stored()
-    write_small_array(store, "crs", np.array(["", "EPSG:32632"], dtype=object), dims=("time",))
+    put_array(store, "crs", np.array(["", "EPSG:32632"], dtype=object), dims=("time",))
     transform = np.array([[np.nan] * 6, [10, 0, 5, 0, -10, 7]])
-    write_small_array(store, "transform", transform, dims=("time", "affine"))
+    put_array(store, "transform", transform, dims=("time", "affine"))
 
     where = read_evidence(store, place="cube").where
 
@@ -189,7 +189,7 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
         "inside_y_stop": [16, 11, 16],
     }.items():
         values = np.array(edges, dtype="int32")
-        write_small_array(store, name, values, dims=("time",))
+        put_array(store, name, values, dims=("time",))
 
     evidence = read_evidence(store, place="cube")
 
@@ -213,7 +213,7 @@ def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
         "inside_y_stop": [[16, 16], [16, 10]],
     }.items():
         values = np.array(edges, dtype="int32")
-        write_small_array(store, name, values, dims=("time", "measurement"))
+        put_array(store, name, values, dims=("time", "measurement"))
 
     red, nir = (look.quicklooks.is_valid for look in read_evidence(store, place="cube").looks)
 
@@ -286,7 +286,7 @@ def test_series_leave_out_times_of_no_calendar() -> None:
     """The axis of a figure has years of four digits."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([2**62, 86_400_000_000, NO_TIME, 0])
-    write_small_array(store, "time", times, dims=("time",))
+    put_array(store, "time", times, dims=("time",))
 
     evidence = read_evidence(store, place="cube")
 
@@ -298,7 +298,7 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
     """Each picture is hatched by its own row's nodata."""
     store = MadeCube(n_rows=3).stored()
     nodata = np.array([7.0, 131.0, np.nan])
-    write_small_array(store, "nodata", nodata, dims=("time",))
+    put_array(store, "nodata", nodata, dims=("time",))
 
     (look,) = read_evidence(store, place="cube").looks
 
@@ -385,7 +385,7 @@ def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str,
 def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: Any) -> None:
     """Wrong lengths, wrong types and fewer bytes than the header's are refused."""
     store = MadeCube().stored()
-    write_small_array(store, name, values, dims=("time", "measurement")[: values.ndim])
+    put_array(store, name, values, dims=("time", "measurement")[: values.ndim])
 
     with pytest.raises(StoreError, match="not as a gather leaves it"):
         read_evidence(store, place="cube")

@@ -18,7 +18,7 @@ from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.value_charts import note_of, values_of
-from pixel_gather.io.cube.array_chunks import write_small_array
+from pixel_gather.io.cube.array_chunks import put_array
 from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
 
@@ -353,7 +353,7 @@ def _with_pixels(first: np.ndarray[Any, Any]) -> Any:
 def test_infinite_means_are_told() -> None:
     """One infinite pixel makes a row's mean infinite. A reader would miss the row without a word."""
     store = MadeCube(n_rows=5).stored()
-    write_small_array(store, "mean", np.array([1.0, np.inf, 2.0, -np.inf, np.nan]), dims=("time",))
+    put_array(store, "mean", np.array([1.0, np.inf, 2.0, -np.inf, np.nan]), dims=("time",))
     (view,) = values_of(read_evidence(store, place="cube"))
 
     assert view.through is not None

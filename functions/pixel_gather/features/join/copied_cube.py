@@ -34,7 +34,7 @@ from pixel_gather.features.join.joined_metadata import (
 )
 from pixel_gather.features.join.read_members import IN_FLIGHT, MemberReader
 from pixel_gather.features.join.references import refer_to_shards
-from pixel_gather.io.cube.array_chunks import put_array, write_small_array
+from pixel_gather.io.cube.array_chunks import put_array
 from pixel_gather.io.cube.row_table import ROWS_KEY, shards_below, write_row_table
 from pixel_gather.io.cube.zarr_metadata import gather_of, group_content
 from pixel_gather.io.store.conditional_put import put_commit
@@ -236,11 +236,11 @@ def _write_arrays(
     first, n_rows = members[0], len(rows["status"])
     on_map = []
     for name, values, dims, attributes in () if any_grid else map_arrays(first):
-        write_small_array(store, name, values, dims=dims, attributes=attributes)
+        put_array(store, name, values, dims=dims, attributes=attributes)
         on_map.append(name)
     if len(first.measurements) > 1:
         names = np.array(first.measurements, dtype=object)
-        write_small_array(store, "measurement", names, dims=("measurement",))
+        put_array(store, "measurement", names, dims=("measurement",))
         on_map.append("measurement")
     for name, values in rows.items():
         _write_rows(store, members, name, values)

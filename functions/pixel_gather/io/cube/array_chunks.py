@@ -34,33 +34,23 @@ _CHECKSUM_MASK: Final = 2**32 - 1
 """The checksum is the lower half of XXH64."""
 
 
-def write_small_array(
-    store: Store,
-    name: str,
-    values: "Values",
-    *,
-    dims: Sequence[str],
-    attributes: Mapping[str, Any] | None = None,
-) -> None:
-    """Write an array of one chunk; see `put_array`."""
-    put_array(store, name, values, chunks=values.shape, dims=dims, attributes=attributes or {})
-
-
 def put_array(
     store: Store,
     name: str,
     values: "Values",
     *,
-    chunks: Sequence[int],
     dims: Sequence[str],
-    attributes: Mapping[str, Any],
+    chunks: Sequence[int] | None = None,
+    attributes: Mapping[str, Any] | None = None,
     fill_value: float | str | None = None,
 ) -> None:
     """Put an array: its metadata, then every chunk. It replaces an array from an earlier try.
 
-    The values are numbers, or texts of dtype ``object``. Only the first axis is cut into chunks. The fill
-    value is that of unused rows of the last chunk; None for zero or the empty text.
+    The values are numbers, or texts of dtype ``object``. Only the first axis is cut into chunks; without
+    chunks, not even that. The fill value is that of unused rows of the last chunk; None for zero or the empty
+    text.
     """
+    chunks = values.shape if chunks is None else chunks
     fill = ("" if values.dtype == object else 0) if fill_value is None else fill_value
     array = ArrayMetadata(
         shape=values.shape,
@@ -68,7 +58,7 @@ def put_array(
         dtype="string" if values.dtype == object else values.dtype.name,
         fill_value=fill,
         dims=dims,
-        attributes=attributes,
+        attributes=attributes or {},
     )
     put_metadata(store, name, array)
     if values.shape:

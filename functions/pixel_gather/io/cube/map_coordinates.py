@@ -14,7 +14,7 @@ import numpy as np
 
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.io.cube.array_chunks import write_small_array
+from pixel_gather.io.cube.array_chunks import put_array
 from pixel_gather.io.store.object_store import Store
 
 if TYPE_CHECKING:  # not in a worker's start
@@ -54,7 +54,7 @@ def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[s
             mapping["grid_mapping_name"] = "latitude_longitude"
         attributes |= {"proj:code": crs.code} if crs.code else {"proj:wkt2": crs.wkt2}
     if mapping:
-        write_small_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
+        put_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
     return attributes
 
 
@@ -75,4 +75,4 @@ def _write_axes(store: Store, plan: CubePlan, transform: Transform) -> None:
             attributes |= {"standard_name": degrees[0], "units": degrees[1]}
         elif plan.crs is not None:
             attributes["standard_name"] = f"projection_{name}_coordinate"
-        write_small_array(store, name, values, dims=(name,), attributes=attributes)
+        put_array(store, name, values, dims=(name,), attributes=attributes)

@@ -26,7 +26,7 @@ from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows_of
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, Content, FoundCube
-from pixel_gather.io.cube.array_chunks import put_rows, write_small_array
+from pixel_gather.io.cube.array_chunks import put_array, put_rows
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
 from pixel_gather.io.cube.row_table import (
@@ -244,7 +244,7 @@ class StagedZarrCube(Struct, frozen=True):
         on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1 or plan.bands_are_axis:
             names = np.array([each.name for each in plan.measurements], dtype=object)
-            write_small_array(self.store, plan.band_dim, names, dims=(plan.band_dim,))
+            put_array(self.store, plan.band_dim, names, dims=(plan.band_dim,))
         of_pixels = [each.name for each in plan.arrays]
         others = self._array_names() - set(of_pixels)
         arrays = [*of_pixels, *sorted(others)]  # readers show the arrays in this order
