@@ -219,7 +219,7 @@ async def test_adaptive_limiter_remember_what_a_store_grants() -> None:
 def test_adaptive_limiter_send_at_once_while_nobody_throttles() -> None:
     """Without throttling a request is sent without a wait, and without a switch to other tasks."""
     limiter = AdaptiveLimiter()
-    limiter.record_answer(ROOT, first_byte_s=0.01, nbytes=1)
+    limiter.record_answer(ROOT, first_byte_s=0.01)
 
     with pytest.raises(StopIteration):
         limiter.turn(ROOT).send(None)

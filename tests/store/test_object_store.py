@@ -410,9 +410,8 @@ def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool
 
     root = server.root
     assert pace.calls == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
-    [(first_byte_s, nbytes)] = pace.answers
+    [first_byte_s] = pace.answers
     assert first_byte_s >= 0.1
-    assert nbytes == 10
 
 
 def test_objects_take_no_other_failure_for_throttling() -> None:

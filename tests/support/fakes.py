@@ -520,8 +520,8 @@ class FakePace:
     calls: list[tuple[str, str]] = field(default_factory=list)
     """(method, root)"""
 
-    answers: list[tuple[float, int]] = field(default_factory=list)
-    """(first_byte_s, nbytes)"""
+    answers: list[float] = field(default_factory=list)
+    """Seconds to the first byte of each."""
 
     shared: set[str] = field(default_factory=set)
     """Back ends that all workers share."""
@@ -534,10 +534,10 @@ class FakePace:
         """Whether all workers share what it may be asked."""
         return root in self.shared
 
-    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float) -> None:
         """Record an answer."""
         self.calls.append(("answered", root))
-        self.answers.append((first_byte_s, nbytes))
+        self.answers.append(first_byte_s)
 
     def record_throttle(self, root: str) -> None:
         """Record a 503."""

@@ -35,7 +35,7 @@ class QueueingStore:
         """Wait for a free server and be served."""
         async with self._free:
             await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
-        limiter.record_answer(ROOT, first_byte_s=0.01, nbytes=1)
+        limiter.record_answer(ROOT, first_byte_s=0.01)
         return 1
 
 
@@ -52,7 +52,7 @@ class OverloadedStore:
         self._held += 1
         await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
         self._held -= 1
-        limiter.record_answer(ROOT, first_byte_s=0.01, nbytes=1)
+        limiter.record_answer(ROOT, first_byte_s=0.01)
         return 1
 
 
@@ -121,7 +121,7 @@ class Store:
             answer_s = self._answer_s() + is_slow * self.slow_s
             await asyncio.sleep(answer_s)
             if is_granted:
-                limiter.record_answer(ROOT, first_byte_s=answer_s, nbytes=1)
+                limiter.record_answer(ROOT, first_byte_s=answer_s)
                 return True
             self.n_refused += 1
             limiter.record_throttle(ROOT)

@@ -106,9 +106,8 @@ class AdaptiveLimiter:
         """Whether all workers share what a back end may be asked."""
         return self.budgets is not None and self.budgets.governor(root) is not None
 
-    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float) -> None:
         """Record an answer."""
-        del nbytes
         self._gate(root).record_answer(first_byte_s)
 
     def record_throttle(self, root: str) -> None:

@@ -34,7 +34,7 @@ class Pace(Protocol):
     def governs(self, root: str) -> bool:
         """Whether all workers share what a back end may be asked. Then no request is sent a second time."""
 
-    def record_answer(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+    def record_answer(self, root: str, *, first_byte_s: float) -> None:
         """Record an answer, and the seconds from the request to its first byte."""
 
     def record_throttle(self, root: str) -> None:
@@ -93,9 +93,7 @@ class RangedGets:
                         self._pace.record_throttle(self._root)
                 raise
             if self._pace is not None and leg.first_byte_s is not None:
-                self._pace.record_answer(
-                    self._root, first_byte_s=leg.first_byte_s, nbytes=answer.content.nbytes
-                )
+                self._pace.record_answer(self._root, first_byte_s=leg.first_byte_s)
             return answer
 
         if self._root == "file://" or (self._pace is not None and self._pace.governs(self._root)):
