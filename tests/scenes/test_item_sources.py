@@ -24,7 +24,7 @@ from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
 from pixel_gather.features.catalog.search import search
 from pixel_gather.io.scenes.item_files import _items_of_document
-from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_cmr import cmr_items
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.store.json_http import JsonClient
 from scenes.scenes import item
@@ -384,8 +384,8 @@ def test_granules_of_cmr_are_items_page_by_page() -> None:
 def found_by_cmr(server: Server, *, short_name: str = "X", **search: Any) -> list[dict[str, Any]]:
     """Return what a search of CMR finds."""
     client = JsonClient(same_host_only(server.url, field="cmr"))
-    asked = CmrSearch(short_name=short_name, root=server.url, wanted=SearchCriteria.of(**search))
-    return list(cmr_items(asked, client, skipped=SkippedItems()))
+    wanted, collection = SearchCriteria.of(**search), {"short_name": short_name}
+    return list(cmr_items(wanted, client, collection=collection, skipped=SkippedItems(), root=server.url))
 
 
 @pytest.mark.parametrize(

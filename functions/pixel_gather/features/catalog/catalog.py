@@ -51,7 +51,7 @@ from pixel_gather.io.scenes.catalog_format import Origin
 from pixel_gather.io.scenes.found_scenes import check_properties
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet, write_geoparquet
 from pixel_gather.io.scenes.item_files import items_of_file
-from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_cmr import cmr_items
 from pixel_gather.io.scenes.search_own_catalog import ReplacedError, open_catalog
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.scenes.spooled_items import SpooledItems
@@ -466,8 +466,8 @@ def _items_described_by(
         # an address that is given may hold a key, which is not kept
         return items_of_api(wanted, given or origin.place, skipped)
     if origin.kind == "cmr":
-        asked = CmrSearch(short_name=origin.place, wanted=wanted)
-        return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")), skipped=skipped)
+        client = JsonClient(same_host_only(CMR, field="cmr"))
+        return cmr_items(wanted, client, collection={"short_name": origin.place}, skipped=skipped, root=CMR)
     objects = Objects(settings.stores)
     if origin.kind == "sentinel2_index":
         return _index_lines(origin.place, objects, skipped)

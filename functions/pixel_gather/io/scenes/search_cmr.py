@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from msgspec import Struct
-
 from pixel_gather.core.area import check_box, sides_of, unwrapped_shape, wrap_longitude
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.web_address import CMR
 from pixel_gather.core.scenes.search_criteria import SearchCriteria, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, TimeRange, format_moment
@@ -30,33 +27,33 @@ _BEFORE_BAND: Final = (".", "_", "-")
 """What stands between a granule's name and a file's band: HLS writes a point, OPERA and ECOSTRESS a line."""
 
 
-class CmrSearch(Struct, frozen=True, kw_only=True):
-    """What is asked of CMR; a concept id, or a short name and where needed its provider."""
-
-    concept_id: str | None = None
-    short_name: str | None = None
-    provider: str | None = None
-    wanted: SearchCriteria = SearchCriteria()
-    root: str = CMR
-
-
-def cmr_items(search: CmrSearch, client: JsonClient, *, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
+def cmr_items(
+    wanted: SearchCriteria,
+    client: JsonClient,
+    *,
+    collection: Mapping[str, str | None],
+    skipped: SkippedItems,
+    root: str,
+) -> Iterator[dict[str, Any]]:
     """Yield the granules that CMR finds and that are wanted, as STAC items, each once.
 
-    CMR is asked for a box and for times; all other conditions are checked here. ``skipped`` gets granules
-    without a place, a time or data.
+    CMR, whose address is ``root``, is asked for a box and for times; all other conditions are checked here.
+    The collection has a ``concept_id``, or a ``short_name`` and where needed its ``provider``. ``skipped``
+    gets granules without a place, a time or data.
 
     Raises:
-        RequestError: No collection is named, or CMR refuses the search.
-        BudgetError: More granules are wanted than ``search.wanted.most``.
+        RequestError: CMR refuses the search.
+        BudgetError: More granules are wanted than ``wanted.most``.
         StoreError: An answer is no page of granules.
     """
-    return wanted_items(_found(search, client, skipped), search.wanted, name="granule", skipped=skipped)
+    url = f"{root}/granules.umm_json?{urlencode(_parameters(wanted, collection))}"
+    return wanted_items(_found(url, wanted, client, skipped), wanted, name="granule", skipped=skipped)
 
 
-def _found(search: CmrSearch, client: JsonClient, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
+def _found(
+    url: str, wanted: SearchCriteria, client: JsonClient, skipped: SkippedItems
+) -> Iterator[dict[str, Any]]:
     """Yield the granules of all pages, as items."""
-    url = f"{search.root}/granules.umm_json?{urlencode(_parameters(search))}"
     after: str | None = None
     seen: set[str] = set()
     n = 0
@@ -66,7 +63,7 @@ def _found(search: CmrSearch, client: JsonClient, skipped: SkippedItems) -> Iter
         if not isinstance(found, list):
             raise StoreError("CMR does not answer with a page of granules")
         n += len(found)
-        if n > (most := max(_MOST_LOOKED_AT, search.wanted.most)):
+        if n > (most := max(_MOST_LOOKED_AT, wanted.most)):
             raise StoreError(
                 f"CMR has sent over {most:,} granules, wanted or not: narrow the area or the times"
             )
@@ -86,17 +83,15 @@ def _found(search: CmrSearch, client: JsonClient, skipped: SkippedItems) -> Iter
         seen.add(after)
 
 
-def _parameters(search: CmrSearch) -> list[tuple[str, str]]:
-    if search.concept_id is None and search.short_name is None:
-        raise RequestError("name a collection by concept_id or short_name", field="cmr")
-    area, times = search.wanted.area, search.wanted.times
+def _parameters(wanted: SearchCriteria, collection: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    area = wanted.area
     given = [
-        ("collection_concept_id", search.concept_id),
-        ("short_name", search.short_name),
-        ("provider", search.provider),
+        ("collection_concept_id", collection.get("concept_id")),
+        ("short_name", collection.get("short_name")),
+        ("provider", collection.get("provider")),
         ("bounding_box", None if area is None else ",".join(f"{side:.9g}" for side in area.box)),
-        ("temporal", None if times == ALL_TIMES else _temporal(times)),
-        ("page_size", str(min(_PAGE, search.wanted.most + 1))),
+        ("temporal", None if wanted.times == ALL_TIMES else _temporal(wanted.times)),
+        ("page_size", str(min(_PAGE, wanted.most + 1))),
     ]
     return [(name, value) for name, value in given if value is not None]
 

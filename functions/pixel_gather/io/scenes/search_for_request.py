@@ -17,7 +17,7 @@ from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.found_scenes import FoundScenes, Item, catalog_scenes, with_latest
 from pixel_gather.io.scenes.item_files import items_of_file
-from pixel_gather.io.scenes.search_cmr import CmrSearch, cmr_items
+from pixel_gather.io.scenes.search_cmr import cmr_items
 from pixel_gather.io.scenes.search_own_catalog import MissingCatalogError
 from pixel_gather.io.scenes.search_stac_api import search_items
 from pixel_gather.io.store.json_http import JsonClient
@@ -104,8 +104,7 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
         if asked.api is not None:
             return search_items(wanted, asked.api, client, skipped=skipped)
         assert asked.cmr is not None  # noqa: S101 # it is one of the two
-        search = CmrSearch(**asked.cmr.model_dump(), wanted=wanted, root=CMR)
-        return cmr_items(search, client, skipped=skipped)
+        return cmr_items(wanted, client, collection=asked.cmr.model_dump(), skipped=skipped, root=CMR)
 
 
 def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
