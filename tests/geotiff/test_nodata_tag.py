@@ -8,7 +8,6 @@ import pytest
 from geotiff.small_tiffs import ASCII, SHORT, Tags, ifd_of
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.nodata_tag import (
-    declares_nodata,
     hides_another_value,
     is_near_nodata,
     parse_nodata,
@@ -49,7 +48,6 @@ def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expecte
 
     assert nodata == expected
     assert type(nodata) is type(expected)
-    assert declares_nodata(told(text)) is (text is not None)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])

@@ -22,11 +22,6 @@ _MAX_INT16: Final = (1 << 15) - 1
 _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
 
 
-def declares_nodata(ifd: Ifd) -> bool:
-    """Tell whether the tag exists, whatever its value."""
-    return Tag.GDAL_NODATA in ifd.entries
-
-
 def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
     """Tell whether GDAL masks an integer that differs from the nodata value: it truncates 0.5 to 0.
 

@@ -19,9 +19,9 @@ from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header import find_overviews, has_mask, reduced_header
 from pixel_gather.io.geotiff.header_bytes import NeedBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
-from pixel_gather.io.geotiff.ifd import Ifd
+from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.layout import Compression, TileLayout
-from pixel_gather.io.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
+from pixel_gather.io.geotiff.nodata_tag import hides_another_value, is_near_nodata
 from pixel_gather.io.geotiff.offset_codec import MAX_TILES
 from pixel_gather.io.geotiff.packed_header import pack
 from pixel_gather.io.geotiff.tiff_file import TiffFile
@@ -227,7 +227,7 @@ class OpenedGeoTiff:
     ) -> None:
         """Write the value that GDAL returns for tiles that are not stored."""
         nodata = self.header.nodata
-        if nodata is None and declares_nodata(self.first):
+        if nodata is None and Tag.GDAL_NODATA in self.first.entries:
             raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
         value = 0 if nodata is None else nodata
         for tile_read in tile_reads:
