@@ -9,7 +9,8 @@ from handlers.deployment.settings import Settings
 from handlers.search.open_catalog import OpenCatalog
 from pixel_gather.core import steady_clock
 from pixel_gather.core.steady_clock import SteadyClock
-from pixel_gather.io.aws.executions import Look, SharedLooks
+from pixel_gather.io.aws.executions import SharedLooks
+from pixel_gather.io.aws.gather_document import SeenExecution
 from pixel_gather.io.store.limiter.govern_host import Budget, HostGovernor
 from pixel_gather.io.store.signing import _FreshTokens
 from pixel_gather.io.store.token_session import SigningError
@@ -41,8 +42,8 @@ def test_status_is_not_kept_while_lambda_has_stopped_the_function(stopped: Simpl
     """A caller that asks every five seconds gets the new status."""
     looks, seen = SharedLooks(), iter(range(9))
 
-    def look() -> Look:
-        return Look(found={"status": next(seen)})
+    def look() -> SeenExecution:
+        return SeenExecution(found={"status": next(seen)})
 
     first, again = looks.get("a", look), looks.get("a", look)
     stopped.wall_s += 5

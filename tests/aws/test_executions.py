@@ -33,7 +33,7 @@ from pixel_gather.core.estimate.fleet import child_sizes
 from pixel_gather.core.request.naming import execution_name, with_random_name
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.io.aws.executions import Executions, SharedLooks
-from pixel_gather.io.aws.gather_document import status_document, summary_key
+from pixel_gather.io.aws.gather_document import SeenExecution, status_document, summary_key
 from pixel_gather.io.store.store_error_status import said_of_place
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:Gather-1"
@@ -603,7 +603,7 @@ def links_of(arn: str, page: Any) -> dict[str, str]:
     (found,) = (
         FakeStepFunctions().add(status="SUCCEEDED", output=result, executionArn=arn).executions.values()
     )
-    document = status_document(found, counts=None, summary=None, now=NOW, links_from="")
+    document = status_document(SeenExecution(found=found), now=NOW, links_from="")
     return dict(document["links"])
 
 

@@ -24,7 +24,7 @@ from moto import mock_aws
 from infra.settings import Settings
 from pixel_gather.core.request.request import parse_request
 from pixel_gather.features.rank.table import COLUMNS
-from pixel_gather.io.aws.gather_document import gather_line, status_document
+from pixel_gather.io.aws.gather_document import SeenExecution, gather_line, status_document
 from pixel_gather.io.aws.table_document import table_document
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
@@ -65,7 +65,8 @@ def document(status: str = "RUNNING", *, done: int = 0, running: int = 0, **more
         found["stopDate"] = BEGAN + timedelta(seconds=95)
     counts = {"total": 10, "running": running, "succeeded": done, "failed": 0, "timedOut": 0}
     now = BEGAN + timedelta(seconds=30)
-    return status_document(found, counts=counts, summary=SUMMARY, now=now, links_from="")
+    seen = SeenExecution(found=found, counts=counts, summary=SUMMARY)
+    return status_document(seen, now=now, links_from="")
 
 
 def succeeded(**result: Any) -> dict[str, Any]:
@@ -1414,7 +1415,8 @@ def ranking(status: str = "RUNNING", *, done: int = 0, **more: Any) -> dict[str,
     summary = {"round": 2, "n_scenes": 1563, "n_wanted": 40, "n_tasks": 4, "usd": 0.0014}
     counts = {"succeeded": done, "failed": 0, "timedOut": 0}
     now = BEGAN + timedelta(seconds=30)
-    return table_document(found, counts=counts, summary=summary, now=now, links_from="https://there")
+    seen = SeenExecution(found=found, counts=counts, summary=summary)
+    return table_document(seen, now=now, links_from="https://there")
 
 
 def ranked() -> dict[str, Any]:

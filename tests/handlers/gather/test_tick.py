@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.schedule import Schedule
-from pixel_gather.io.aws.gather_document import status_document, summary_key
+from pixel_gather.io.aws.gather_document import SeenExecution, status_document, summary_key
 from pixel_gather_cli.deployment.status_text import status_text
 from scenes.scenes import item
 from support.geojson import collection
@@ -162,13 +162,9 @@ def test_tick_that_finds_no_scene_is_no_failure(
     assert machine.s3.list_objects_v2(Bucket="cubes")["KeyCount"] == 0
     kept = machine.s3.get_object(Bucket="control", Key=summary_key(name))["Body"].read()
     described = {"name": name, "status": "SUCCEEDED", "startDate": datetime.now(UTC)}
-    document = status_document(
-        described | {"output": json.dumps(verdict["result"])},
-        counts=None,
-        summary=json.loads(kept),
-        now=datetime.now(UTC),
-        links_from="",
-    )
+    found = described | {"output": json.dumps(verdict["result"])}
+    seen = SeenExecution(found=found, summary=json.loads(kept))
+    document = status_document(seen, now=datetime.now(UTC), links_from="")
     assert (document["state"], document["sources"]["total"]) == ("succeeded", 0)
     assert document["warnings"] == [verdict["result"]["why"]]
     assert "no scene was found" in status_text(document)

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from handlers.gather.answers import Result, Status
 from handlers.openapi.document import openapi_document
-from pixel_gather.io.aws.gather_document import status_document
+from pixel_gather.io.aws.gather_document import SeenExecution, status_document
 from support.lambda_functions import EXECUTION, StateMachine
 
 REQUEST: dict[str, Any] = {
@@ -35,7 +35,7 @@ def test_status_is_as_described(machine: StateMachine) -> None:
         ({"status": "SUCCEEDED"} | ended, summary),
     ]
     documents = [
-        status_document(found | state, counts=None, summary=told, now=NOW, links_from="")
+        status_document(SeenExecution(found=found | state, summary=told), now=NOW, links_from="")
         for state, told in states
     ]
 

@@ -31,6 +31,7 @@ from pixel_gather.io.aws.failed_children import MOST_SHOWN
 from pixel_gather.io.aws.gather_document import (
     CANCELLED,
     STATES,
+    SeenExecution,
     gather_line,
     status_document,
     summary_key,
@@ -72,22 +73,6 @@ _THERE_ALREADY: Final = frozenset({"PreconditionFailed", "412", "ConditionalRequ
 """Errors of a PUT under the condition that nothing is there."""
 
 
-class Look(Struct, frozen=True, kw_only=True):
-    """What is known of an execution."""
-
-    found: Mapping[str, Any]
-    """Its description."""
-
-    counts: Mapping[str, int] | None = None
-    """The counts of its last Map Run; None if none has begun, or after success."""
-
-    failed: tuple[Mapping[str, Any], ...] = ()
-    """The descriptions of a few children that failed."""
-
-    summary: Mapping[str, Any] | None = None
-    """What the plan wrote."""
-
-
 @dataclass(slots=True)
 class SharedLooks:
     """Keeps what was read of an execution for a second, so that many callers cause one set of requests.
@@ -97,9 +82,9 @@ class SharedLooks:
 
     keep_s: float = 1.0
     clock: Callable[[], float] = field(default_factory=SteadyClock)
-    _looks: dict[str, tuple[float, Look]] = field(default_factory=dict)
+    _looks: dict[str, tuple[float, SeenExecution]] = field(default_factory=dict)
 
-    def get(self, id_: str, look: Callable[[], Look]) -> Look:
+    def get(self, id_: str, look: Callable[[], SeenExecution]) -> SeenExecution:
         """Return what was seen less than ``keep_s`` seconds ago, or look."""
         now_s = self.clock()
         kept = self._looks.get(id_)
@@ -183,15 +168,7 @@ class Executions(Struct, frozen=True):
         Raises:
             GatherNotFoundError: There is no gather of this id.
         """
-        seen = self.looks.get(id_, lambda: self._look(id_))
-        return status_document(
-            seen.found,
-            counts=seen.counts,
-            summary=seen.summary,
-            failed_children=seen.failed,
-            now=self.now(),
-            links_from=self.links_from,
-        )
+        return status_document(self._seen(id_), now=self.now(), links_from=self.links_from)
 
     def table(self, id_: str) -> dict[str, Any]:
         """Describe one table, or a large ranking.
@@ -199,21 +176,17 @@ class Executions(Struct, frozen=True):
         Raises:
             GatherNotFoundError: There is no table of this id.
         """
-        seen = self.looks.get(id_, lambda: self._look(id_))
-        return table_document(
-            seen.found,
-            counts=seen.counts,
-            summary=seen.summary,
-            now=self.now(),
-            links_from=self.links_from,
-        )
+        return table_document(self._seen(id_), now=self.now(), links_from=self.links_from)
 
-    def _look(self, id_: str) -> Look:
+    def _seen(self, id_: str) -> SeenExecution:
+        return self.looks.get(id_, lambda: self._look(id_))
+
+    def _look(self, id_: str) -> SeenExecution:
         found = self._get(id_)
         run = None if _has_all_shards(found) else self._last_map_run(found["executionArn"])
         failed = self._failed_children(run["mapRunArn"]) if run and run["itemCounts"]["failed"] else ()
         counts = run["itemCounts"] if run else None
-        return Look(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
+        return SeenExecution(found=found, counts=counts, failed=failed, summary=self._summary(found["name"]))
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
         """Return ``gathers`` or ``tables``, the latest first, and the token of the ``next`` page or None.

@@ -4,10 +4,12 @@ It is built from Step Functions' descriptions of the execution and its Map Run, 
 plan wrote. It does not need the request's model, so a small function need not import that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from pixel_gather.core.errors import REFUSALS, HaltedError
 from pixel_gather.core.estimate.fleet import child_sizes
@@ -57,23 +59,27 @@ def summary_key(id_: str) -> str:
     return f"summaries/{id_}.json"
 
 
-def status_document(
-    found: Mapping[str, Any],
-    *,
-    counts: Mapping[str, int] | None,
-    summary: Mapping[str, Any] | None,
-    failed_children: Sequence[Mapping[str, Any]] = (),
-    now: datetime,
-    links_from: str,
-) -> dict[str, Any]:
-    """Describe one gather.
+class SeenExecution(Struct, frozen=True, kw_only=True):
+    """What is known of an execution."""
 
-    ``found`` and the failed children, of which there are a few, are answers of DescribeExecution. The counts
-    are those of the Map Run. The summary is that of the plan.
-    """
-    summary = summary or {}
-    result = _result_or_none(found)
-    shards = _finished_shards(result) if result else _running_shards(counts, summary, STATES[found["status"]])
+    found: Mapping[str, Any]
+    """The answer of DescribeExecution."""
+
+    counts: Mapping[str, int] | None = None
+    """The counts of its last Map Run; None if none has begun, or after success."""
+
+    failed: tuple[Mapping[str, Any], ...] = ()
+    """The same answers for a few children that failed."""
+
+    summary: Mapping[str, Any] | None = None
+    """What the plan wrote, or of a table the round before."""
+
+
+def status_document(seen: SeenExecution, *, now: datetime, links_from: str) -> dict[str, Any]:
+    """Describe one gather."""
+    found, summary = seen.found, seen.summary or {}
+    result, state = _result_or_none(found), STATES[found["status"]]
+    shards = _finished_shards(result) if result else _running_shards(seen.counts, summary, state)
     cube = (result or summary).get("cube")
     document = gather_line(found, now=now, links_from=links_from) | {
         "request": json_object(found.get("input")),
@@ -82,7 +88,7 @@ def status_document(
         "sources": _sources(shards, summary, result),
         "usd": _usd(shards, summary, result),
         "error": error_of(found),
-        "failures": describe_failures(failed_children),
+        "failures": describe_failures(seen.failed),
         "result": result,
         "warnings": [
             *(result or summary).get("warnings", _waits(found, summary)),

@@ -5,32 +5,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from pixel_gather.io.aws.execution_json import json_object
-from pixel_gather.io.aws.gather_document import error_of, gather_line, links_to_go_on
+from pixel_gather.io.aws.gather_document import SeenExecution, error_of, gather_line, links_to_go_on
 
 _PLACES: Final = ("table", "parquet", "features_table", "images_table")
 """Fields of a result that are addresses."""
 
 
-def table_document(
-    found: Mapping[str, Any],
-    *,
-    counts: Mapping[str, int] | None,
-    summary: Mapping[str, Any] | None,
-    now: datetime,
-    links_from: str,
-) -> dict[str, Any]:
-    """Describe one table, or a large ranking.
-
-    ``found`` is the answer of DescribeExecution. The counts are those of the last Map Run. The summary was
-    written before the last round.
-    """
-    summary = summary or {}
+def table_document(seen: SeenExecution, *, now: datetime, links_from: str) -> dict[str, Any]:
+    """Describe one table, or a large ranking."""
+    found, summary = seen.found, seen.summary or {}
     output = json_object(found.get("output"))
     result = output if output and "kind" in output else None
     document = gather_line(found, now=now, links_from=links_from, kind="table") | {
         "request": json_object(found.get("input")),
         "round": summary.get("round"),
-        "scenes": _scenes(counts or {}, summary, result),
+        "scenes": _scenes(seen.counts or {}, summary, result),
         "usd": result["usd"] if result else summary.get("usd"),
         "error": _error(found),
         "result": result,
