@@ -9,15 +9,14 @@ from copy import replace
 from math import ceil, inf
 from typing import Final
 
-from msgspec import Struct
-
 from pixel_gather.core.estimate import assumptions, pricing, try_time_limits
 from pixel_gather.core.estimate.estimate_result import Estimate
 from pixel_gather.core.estimate.explain import figures_of
-from pixel_gather.core.estimate.fleet import Course, Fleet, child_sizes, simulate
+from pixel_gather.core.estimate.fleet import Fleet, child_sizes, simulate
 from pixel_gather.core.estimate.worker import Share, Worker
 from pixel_gather.core.estimate.worker_count import (
     SLIGHTLY_LONGER,
+    Staffed,
     fewest_workers,
     share_of,
     staff,
@@ -31,32 +30,6 @@ BESIDE: Final = "plan and finish"
 _BYTES_PER_GB: Final = 1e9
 
 
-class Forecast(Struct, frozen=True, kw_only=True):
-    """Result of the model, in numbers."""
-
-    deployment: WorkerPool
-    """With all choices made; ``tasks_per_child`` is that of the largest child."""
-
-    course: Course
-    plan_s: float
-    finish_s: float
-    """From the last commit of a shard until the cube is complete."""
-
-    bound_by: str
-    is_inline: bool
-    """Whether the map has no Map Run."""
-
-    @property
-    def seconds(self) -> float:
-        """From the start of the execution to its end."""
-        return self.plan_s + self.course.seconds + self.finish_s
-
-    @property
-    def seconds_by_part(self) -> dict[str, float]:
-        """Parts that add up to ``seconds``."""
-        return {"plan": self.plan_s, **self.course.parts_s, "finish": self.finish_s}
-
-
 def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     """Estimate a gather on AWS. Each number comes with its basis.
 
@@ -64,8 +37,9 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     would wait for S3 and be billed for it.
     """
     # How long do the chosen workers take, and how many would be enough?
-    found = forecast(work, deployment)
     beside_s = beside_s_of(work)
+    staffed = staff(work, deployment, beside_s=beside_s)
+    course = staffed.course
     all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
     enough = fewest_workers(
         work,
@@ -73,20 +47,26 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         beside_s=beside_s,
         longest_s=(all_of_them.seconds + beside_s) * SLIGHTLY_LONGER,
     )
-    chosen = found.deployment
+    sizes = child_sizes(
+        work.n_tasks,
+        tasks_per_child=staffed.fleet.tasks_per_child,
+        n_workers=staffed.deployment.n_workers,
+    )
+    chosen = replace(staffed.deployment, tasks_per_child=max(sizes, default=1))
+    plan_s, finish_s = plan_s_of(work) + staffed.map_run_s, finish_s_of(work) - staffed.overlap_s
     # What does it cost, with the leases that share the requests and with transfer between Regions?
     usd = pricing.usd_on_aws(
         n_gets=work.n_gets + work.n_search_gets,
         n_puts=work.n_puts,
         n_tasks=work.n_tasks,
-        n_children=found.course.n_children,
-        worker_s=found.course.worker_s,
+        n_children=course.n_children,
+        worker_s=course.worker_s,
         worker_mib=chosen.worker_memory_mib,
         beside_s=beside_s + drawing_s_of(work),
-        is_inline=found.is_inline,
+        is_inline=staffed.is_inline,
     )
     usd["s3"] += pricing.ledger_usd(
-        n_workers=found.course.n_workers, seconds=found.course.seconds, per_s=deployment.gets_per_s
+        n_workers=course.n_workers, seconds=course.seconds, per_s=deployment.gets_per_s
     )
     transfer_nbytes, transfer_usd = _transfer(work, deployment)
     if transfer_nbytes:
@@ -97,55 +77,35 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         n_puts=work.n_puts,
         fetched_nbytes=work.fetched_nbytes,
         decoded_nbytes=work.decoded_nbytes,
-        n_workers=found.course.n_workers,
+        n_workers=course.n_workers,
         most_workers=chosen.n_workers,
-        seconds=found.seconds,
-        seconds_by_part=found.seconds_by_part,
-        bound_by=found.bound_by,
+        seconds=plan_s + course.seconds + finish_s,
+        seconds_by_part={"plan": plan_s, **course.parts_s, "finish": finish_s},
+        bound_by=BESIDE if course.seconds < plan_s + finish_s else _binding_limit(work, staffed),
         enough_workers=enough,
         worker_memory_mib=chosen.worker_memory_mib,
         tasks_per_child=chosen.tasks_per_child or 1,
-        n_children=found.course.n_children,
+        n_children=course.n_children,
         transfer_nbytes=transfer_nbytes,
         usd=sum(usd.values()),
         usd_by_service=usd,
         usd_if_late=sum(usd.values())
         + try_time_limits.late_usd(
-            share_of(work), n_tasks=work.n_tasks, deployment=chosen, is_inline=found.is_inline
+            share_of(work), n_tasks=work.n_tasks, deployment=chosen, is_inline=staffed.is_inline
         ),
         figures=(),
     )
-    figures = figures_of(estimate, work, chosen, share=share_of(work), is_inline=found.is_inline)
+    figures = figures_of(estimate, work, chosen, share=share_of(work), is_inline=staffed.is_inline)
     return replace(estimate, figures=figures)
 
 
-def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
-    """Choose workers and simulate a gather, then again without each limit to find the binding one."""
-    plan_s = plan_s_of(work)
-    staffed = staff(work, deployment, beside_s=beside_s_of(work))
-    chosen, course = staffed.deployment, staffed.course
-    plan_s += staffed.map_run_s
-    finish_s = finish_s_of(work) - staffed.overlap_s
-    if course.seconds < plan_s + finish_s:
-        bound_by = BESIDE
-    else:
-        limited = replace(chosen, chosen_workers=None)  # our own choice is no limit
-        fleet = replace(staffed.fleet, n_workers=limited.n_workers)
-        seconds = {
-            name: simulate(without).seconds
-            for name, without in _without_each(fleet, share_of(work), worker_of(chosen), limited).items()
-        }
-        bound_by = min(seconds, key=lambda name: seconds[name])
-    per_child = staffed.fleet.tasks_per_child
-    sizes = child_sizes(work.n_tasks, tasks_per_child=per_child, n_workers=chosen.n_workers)
-    return Forecast(
-        deployment=replace(chosen, tasks_per_child=max(sizes, default=1)),
-        course=course,
-        plan_s=plan_s,
-        finish_s=finish_s,
-        bound_by=bound_by,
-        is_inline=staffed.is_inline,
-    )
+def _binding_limit(work: Workload, staffed: Staffed) -> str:
+    """Simulate a gather again without each limit. Return the one without which it ends soonest."""
+    limited = replace(staffed.deployment, chosen_workers=None)  # our own choice is no limit
+    fleet = replace(staffed.fleet, n_workers=limited.n_workers)
+    without_each = _without_each(fleet, share_of(work), worker_of(limited), limited)
+    seconds = {name: simulate(without).seconds for name, without in without_each.items()}
+    return min(seconds, key=lambda name: seconds[name])
 
 
 def plan_s_of(work: Workload) -> float:
