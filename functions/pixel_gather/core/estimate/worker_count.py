@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixel_gather.core.estimate import assumptions
 from pixel_gather.core.estimate.fleet import Course, Fleet, simulate
 from pixel_gather.core.estimate.worker import Share, Worker
-from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD, is_inline
+from pixel_gather.core.estimate.worker_limits import MOST_TASKS_PER_CHILD, is_inline, max_task_nbytes
 from pixel_gather.core.estimate.workload import WorkerPool, Workload
 
 SLIGHTLY_LONGER: Final = 1.05
@@ -135,9 +135,9 @@ def fleet_of(work: Workload, deployment: WorkerPool, worker: Worker) -> Fleet:
 
 def _sizes(work: Workload, deployment: WorkerPool) -> Iterator[WorkerPool]:
     """Yield the deployment with each size of worker that can hold the tasks, the smallest first."""
-    for size in deployment.smaller:
-        if size.memory_mib < deployment.worker_memory_mib and work.task_nbytes <= size.max_task_nbytes:
-            yield replace(deployment, worker_memory_mib=size.memory_mib)
+    for memory_mib in deployment.smaller_mib:
+        if memory_mib < deployment.worker_memory_mib and work.task_nbytes <= max_task_nbytes(memory_mib):
+            yield replace(deployment, worker_memory_mib=memory_mib)
     yield deployment
 
 

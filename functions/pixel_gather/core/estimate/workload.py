@@ -57,14 +57,6 @@ class Workload(Struct, frozen=True, kw_only=True):
     """S3 prefixes of the sources. Each has a request rate of its own."""
 
 
-class WorkerSize(Struct, frozen=True, kw_only=True):
-    """A deployed size of worker."""
-
-    memory_mib: int
-    max_task_nbytes: int
-    """Decoded size of the largest task that it can hold."""
-
-
 class FarBucket(Struct, frozen=True, kw_only=True):
     """A bucket of sources in another Region than the workers."""
 
@@ -94,10 +86,8 @@ class WorkerPool(Struct, frozen=True, kw_only=True):
     max_task_nbytes: int = worker_limits.max_task_nbytes(worker_limits.ONE_VCPU_MIB)
     """Decoded size of the largest task that the largest workers can hold."""
 
-    smaller: tuple[WorkerSize, ...] = (
-        WorkerSize(memory_mib=1024, max_task_nbytes=worker_limits.max_task_nbytes(1024)),
-    )
-    """Smaller sizes, the smallest first."""
+    smaller_mib: tuple[int, ...] = (1024,)
+    """Memory of smaller sizes of worker, the smallest first."""
 
     tasks_per_child: int | None = None
     """Most tasks of a child. None to let the forecast choose."""
@@ -144,10 +134,7 @@ class WorkerPool(Struct, frozen=True, kw_only=True):
             max_workers=default.max_workers if max_workers is None else int(max_workers),
             worker_memory_mib=largest,
             max_task_nbytes=worker_limits.max_task_nbytes(largest),
-            smaller=tuple(
-                WorkerSize(memory_mib=each, max_task_nbytes=worker_limits.max_task_nbytes(each))
-                for each in smaller
-            ),
+            smaller_mib=tuple(smaller),
             in_flight=min(concurrency, default.in_flight),
             region=region,
             far_buckets={
