@@ -77,7 +77,7 @@ def test_timings_are_of_the_sources_that_were_read() -> None:
 
     assert (run.n_sources, run.n_failed, len(run.timings)) == (4, 1, 3)
     assert run.timings.end_s.tolist() == [2, 3, 4]
-    assert run.data_nbytes == 21
+    assert run.timings.nbytes.sum() == 21
     assert (run.name, run.window, run.bands) == ("fast, 4", "centre tile", (1,))
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.core.results.run_table import (
-    column_of_run,
     run_columns,
     shorten_in_middle,
     table_as_text,
@@ -134,9 +133,14 @@ def test_table_of_a_run_that_read_nothing_divides_by_nothing() -> None:
     empty: Any = np.array([])
     timings = Timings(start_s=empty, end_s=empty, open_s=empty, read_s=empty, nbytes=empty, shard=empty)
 
-    column = column_of_run(replace(RUN, timings=timings, concurrency=0))
+    column = replace(RUN, timings=timings, concurrency=0).column
 
-    assert (column.wall_s, column.typical_per_s, column.open_share, column.by_wall_per_s) == (0, 0, 0, 0)
+    assert (column.times.wall_s, column.times.typical_per_s, column.open_share, column.by_wall_per_s) == (
+        0,
+        0,
+        0,
+        0,
+    )
     assert "0.0 sources/s" in table_as_text([column])
 
 

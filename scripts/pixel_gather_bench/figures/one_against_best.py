@@ -91,7 +91,7 @@ def _draw_part(
 ) -> None:
     shown = [group.times_s[part] * unit.per_one for group in groups]
     marks = [
-        getattr(run, f"{part}_ms").median / 1000 * unit.per_one
+        getattr(run.times, f"{part}_s").median * unit.per_one
         for run in published_runs.PUBLISHED
         if with_published
     ]

@@ -59,8 +59,8 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
         _draw_curve(ax, run, most=_MOST_POINTS, colour=colour, line=line)
         levels.append(_Level(run.name, run.typical_per_s, colour, line))
     for of_2018 in published_runs.PUBLISHED if with_published else ():
-        levels.append(_Level(of_2018.name, of_2018.sources_per_s, theme.published, (0, (5, 4))))
-        ax.axhline(of_2018.sources_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
+        levels.append(_Level(of_2018.name, of_2018.times.typical_per_s, theme.published, (0, (5, 4))))
+        ax.axhline(of_2018.times.typical_per_s, color=theme.published, linewidth=1.2, linestyle=(0, (5, 4)))
     curves = [float(np.percentile(run.timings.throughput_per_s, _TOP_PERCENTILE)) for run in shown]
     ax.set_xlim(0, 1.01 * max(len(run.timings) for run in shown))
     ax.set_ylim(0, _TOP_ROOM * max([*curves, *(level.per_s for level in levels)]))

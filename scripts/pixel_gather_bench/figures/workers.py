@@ -58,7 +58,7 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
     if len(runs) == 1:
         slices = cut_into_slices(runs[0].timings)
         return None if slices is None else _draw_one(runs[0], slices, theme, with_published=with_published)
-    of_2018 = {thread.n_threads for thread in published_runs.PUBLISHED if with_published}
+    of_2018 = {run.concurrency for run in published_runs.PUBLISHED if with_published}
     if len({run.concurrency for run in runs} | of_2018) < 2:  # noqa: PLR2004 # one place is no axis
         return None
     return _draw_many(runs, theme, with_published=with_published)
@@ -222,8 +222,8 @@ def _points_of_slices(slices: Slices) -> _Points:
 def _points_of_2018() -> _Points:
     """Return the published results. Values that were not published are NaN."""
     runs = published_runs.PUBLISHED
-    per_s = np.array([run.sources_per_s for run in runs])
-    concurrency = np.array([float(run.n_threads) for run in runs])
+    per_s = np.array([run.times.typical_per_s for run in runs])
+    concurrency = np.array([float(run.concurrency) for run in runs])
     mib_per_s = np.array([np.nan if run.mib_per_s is None else run.mib_per_s for run in runs])
     efficiency = _percent(per_s / concurrency, float(per_s[0] / concurrency[0]))
     return _Points(

@@ -5,72 +5,56 @@ m5.xlarge (4 vCPU) in the data's Region. Each configuration ran three times, and
 warm-up is not counted.
 """
 
+from copy import replace
 from typing import Final
 
-from msgspec import Struct
+from pixel_gather.core.results.timed_run import RunColumn
+from pixel_gather.core.results.timings import Spread, TimingSummary
 
-from pixel_gather.core.results.timings import Spread
-
-
-class PublishedRun(Struct, frozen=True, kw_only=True):
-    """One column of the published table."""
-
-    name: str
-    n_threads: int
-    total_ms: Spread
-    open_ms: Spread
-    read_ms: Spread
-    open_share: float
-    """Share of opening in opening and reading, 0 to 1."""
-
-    wait_s: float
-    wall_s: float
-    sources_per_s: float
-    """As quoted: the typical value, not sources divided by wall time."""
-
-    mib_per_s: float | None
-    """None if it was not published."""
-
-
-N_SOURCES: Final = 1278
-DATA_NBYTES: Final = 493_405_576
-"""Without headers."""
-
-NBYTES_PER_SOURCE: Final = (403_570, 241_315, 467_655)
-"""Median, minimum and maximum."""
-
-MACHINE: Final = "m5.xlarge, 4 vCPU"
-CONDITIONS: Final = "S3 in the same Region, after a warm-up, best of three"
-SHAPE: Final = (512, 512)
-DTYPE: Final = "uint16"
 MOST_EFFICIENT_THREADS: Final = 12
 """Number of threads with the best throughput per thread."""
 
 LINEAR_UP_TO_THREADS: Final = 20
 """Approximate number of threads up to which the throughput rose almost linearly."""
 
-ONE_THREAD: Final = PublishedRun(
+ONE_THREAD: Final = RunColumn(
     name="2018, 1 thread",
-    n_threads=1,
-    total_ms=Spread(median=53.372, min=34.5, max=1012.2),
-    open_ms=Spread(median=30.934, min=15.4, max=986.2),
-    read_ms=Spread(median=21.641, min=14.8, max=805.9),
+    engine="rasterio",
+    concurrency=1,
+    shape=(512, 512),
+    dtype="uint16",
+    n_sources=1278,
+    n_read=1278,
+    times=TimingSummary(
+        data_nbytes=493_405_576,
+        bytes_per_source=Spread(median=403_570, min=241_315, max=467_655),
+        total_s=Spread(median=0.053372, min=0.0345, max=1.0122),
+        open_s=Spread(median=0.030934, min=0.0154, max=0.9862),
+        read_s=Spread(median=0.021641, min=0.0148, max=0.8059),
+        wait_s=92.00,
+        wall_s=92.65,
+        typical_per_s=13.7,  # as quoted, which is not sources divided by wall time
+    ),
     open_share=0.598,
-    wait_s=92.00,
-    wall_s=92.65,
-    sources_per_s=13.7,
-    mib_per_s=None,
+    machine="m5.xlarge, 4 vCPU",
+    conditions="S3 in the same Region, after a warm-up, best of three",
 )
-BEST: Final = PublishedRun(
+"""Its MiB a second were not published."""
+
+BEST: Final = replace(
+    ONE_THREAD,
     name="2018, 49 threads",
-    n_threads=49,
-    total_ms=Spread(median=112.145, min=42.1, max=476.1),
-    open_ms=Spread(median=54.457, min=15.8, max=412.4),
-    read_ms=Spread(median=48.627, min=17.6, max=395.0),
+    concurrency=49,
+    times=replace(
+        ONE_THREAD.times,
+        total_s=Spread(median=0.112145, min=0.0421, max=0.4761),
+        open_s=Spread(median=0.054457, min=0.0158, max=0.4124),
+        read_s=Spread(median=0.048627, min=0.0176, max=0.395),
+        wait_s=159.00,
+        wall_s=3.39,
+        typical_per_s=371.7,
+    ),
     open_share=0.528,
-    wait_s=159.00,
-    wall_s=3.39,
-    sources_per_s=371.7,
     mib_per_s=139.0,
 )
 PUBLISHED: Final = (ONE_THREAD, BEST)

@@ -33,7 +33,8 @@ from pixel_gather.core.plan.cube_plan import (
     CubePlan,
 )
 from pixel_gather.core.plan.warning_kinds import PixelWarning
-from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, open_share, table_rows
+from pixel_gather.core.results.run_table import LABEL_WIDTH, table_rows
+from pixel_gather.core.results.timed_run import RunColumn
 from pixel_gather.core.results.timings import Timings, TimingSummary
 
 _MOST_CAUSES: Final = 100
@@ -209,14 +210,11 @@ class Report(TimingSummary, frozen=True, kw_only=True):
 
     def to_text(self) -> str:
         """Return the report as text, one figure per line."""
-        table = [
-            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}"
-            for row in table_rows([column_of_report(self, name="")])
-        ]
+        table = [f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in table_rows([column_of_report(self)])]
         return "\n".join([*table, *own_lines(self)])
 
 
-def column_of_report(report: Report, *, name: str) -> RunColumn:
+def column_of_report(report: Report) -> RunColumn:
     """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
@@ -225,8 +223,8 @@ def column_of_report(report: Report, *, name: str) -> RunColumn:
         n_chips, n_images, _, _ = report.shape_of_arrays
         of_what = f"{counted(n_chips, 'chip')} in {counted(n_images, 'image')}"
     return RunColumn(
-        **report.figures(),
-        name=name,
+        name="",
+        times=report,
         window=f"{height} x {width} pixels of {of_what}",
         bands=report.bands,
         shape=(height, width),
@@ -235,11 +233,11 @@ def column_of_report(report: Report, *, name: str) -> RunColumn:
         digest=report.digest,
         n_read=report.n_read,
         n_sources=report.n_sources,
-        open_share=open_share(report),
+        open_share=report.open_share,
         mib_per_s=report.data_nbytes / 2**20 / report.wall_s if report.wall_s else None,
         peak_rss_mib=report.peak_rss_mib,
         n_failed=report.n_failed,
-        machine=machine_of(report) or None,
+        machine=machine_of(report),
     )
 
 

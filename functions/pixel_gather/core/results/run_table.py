@@ -9,10 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixel_gather.core.results import published_runs
-from pixel_gather.core.results.published_runs import PublishedRun
-from pixel_gather.core.results.timed_run import Run
-from pixel_gather.core.results.timings import Spread, TimingSummary
+from pixel_gather.core.results.published_runs import PUBLISHED
+from pixel_gather.core.results.timed_run import Run, RunColumn
+from pixel_gather.core.results.timings import Spread
 
 LABEL_WIDTH: Final = 22
 """Width of the labels, in characters."""
@@ -28,37 +27,6 @@ COLUMNS_ABREAST: Final = 4
 _UNKNOWN: Final = "-"
 
 
-class RunColumn(TimingSummary, frozen=True, kw_only=True):
-    """One run's figures in the table. None stands for what is not known."""
-
-    name: str
-    engine: str | None = None
-    window: str | None = None
-    bands: tuple[int, ...] | None = None
-    shape: tuple[int, int]
-    """(height, width) of the window in pixels."""
-
-    dtype: str
-    concurrency: int
-    digest: str | None = None
-    n_read: int
-    n_sources: int
-    open_share: float
-    """Share of opening in opening and reading, 0 to 1."""
-
-    cpu_s: float | None = None
-    peak_rss_mib: float | None = None
-    mib_per_s: float | None = None
-    n_failed: int | None = None
-    machine: str | None = None
-    conditions: str | None = None
-
-    @property
-    def by_wall_per_s(self) -> float:
-        """Sources divided by wall time."""
-        return self.n_read / self.wall_s if self.wall_s else 0.0
-
-
 class TableRow(Struct, frozen=True, kw_only=True):
     """One line: its label and one cell per run."""
 
@@ -68,68 +36,9 @@ class TableRow(Struct, frozen=True, kw_only=True):
     cells: tuple[str, ...]
 
 
-def column_of_run(run: Run) -> RunColumn:
-    """Return the column of a run."""
-    timings = run.timings
-    summary = timings.summary()
-    return RunColumn(
-        **summary.figures(),
-        name=run.name,
-        engine=run.engine,
-        window=run.window,
-        bands=run.bands,
-        shape=run.shape,
-        dtype=run.dtype,
-        concurrency=run.concurrency,
-        digest=run.digest or None,
-        n_read=len(timings),
-        n_sources=run.n_sources,
-        open_share=open_share(summary),
-        cpu_s=run.cpu_s,
-        peak_rss_mib=run.peak_rss_mib,
-        mib_per_s=run.mib_per_s,
-        n_failed=run.n_failed,
-        machine=run.machine or None,
-        conditions=run.conditions or None,
-    )
-
-
-def column_of_published(run: PublishedRun) -> RunColumn:
-    """Return the column of one configuration of the report of 2018."""
-    median, least, most = published_runs.NBYTES_PER_SOURCE
-    return RunColumn(
-        name=run.name,
-        engine="rasterio",
-        shape=published_runs.SHAPE,
-        dtype=published_runs.DTYPE,
-        concurrency=run.n_threads,
-        n_read=published_runs.N_SOURCES,
-        n_sources=published_runs.N_SOURCES,
-        data_nbytes=published_runs.DATA_NBYTES,
-        bytes_per_source=Spread(median=median, min=least, max=most),
-        total_s=_in_seconds(run.total_ms),
-        open_s=_in_seconds(run.open_ms),
-        read_s=_in_seconds(run.read_ms),
-        open_share=run.open_share,
-        wait_s=run.wait_s,
-        wall_s=run.wall_s,
-        typical_per_s=run.sources_per_s,
-        mib_per_s=run.mib_per_s,
-        machine=published_runs.MACHINE,
-        conditions=published_runs.CONDITIONS,
-    )
-
-
 def run_columns(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
     """Return one column per run, followed by the published ones if wanted."""
-    reference = published_runs.PUBLISHED if with_published else ()
-    return (*map(column_of_run, runs), *map(column_of_published, reference))
-
-
-def open_share(summary: TimingSummary) -> float:
-    """Return the share of opening in opening and reading, by their medians; 0 to 1."""
-    both = summary.open_s.median + summary.read_s.median
-    return summary.open_s.median / both if both else 0.0
+    return (*(run.column for run in runs), *(PUBLISHED if with_published else ()))
 
 
 def table_rows(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
@@ -189,10 +98,6 @@ def _agreement(columns: Sequence[RunColumn]) -> list[TableRow]:
     return [TableRow(label="  pixels", cells=tuple(cells))]
 
 
-def _in_seconds(spread: Spread) -> Spread:
-    return Spread(median=spread.median / 1000, min=spread.min / 1000, max=spread.max / 1000)
-
-
 def _in_bytes(spread: Spread) -> str:
     return f"{spread.median:,.0f} [{spread.min:,.0f}..{spread.max:,.0f}]"
 
@@ -202,12 +107,12 @@ def _in_ms(spread: Spread) -> str:
 
 
 def _per_worker(column: RunColumn) -> str:
-    return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
+    return f"{column.times.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
 
 
 def _if_counted(column: RunColumn, text: str) -> str:
     """Return a text about bytes; empty if sources were read and none of their bytes were counted."""
-    return "" if column.n_read and not column.data_nbytes else text
+    return "" if column.n_read and not column.times.data_nbytes else text
 
 
 def _format_known(value: float | None, form: str) -> str:
@@ -217,40 +122,40 @@ def _format_known(value: float | None, form: str) -> str:
 
 _DIGEST: Final = "digest of all pixels"
 _LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
-    "engine": lambda each: each.engine or "",
-    "window": lambda each: each.window or "",
-    "band": lambda each: ", ".join(map(str, each.bands or ())),
+    "engine": lambda each: each.engine,
+    "window": lambda each: each.window,
+    "band": lambda each: ", ".join(map(str, each.bands)),
     "shape and dtype": lambda each: f"{each.shape[0]} x {each.shape[1]} {each.dtype}",
     "sources in flight": lambda each: f"{each.concurrency:,}",
-    _DIGEST: lambda each: each.digest or "",
+    _DIGEST: lambda each: each.digest,
     "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
-    "data without headers": lambda each: _if_counted(each, f"{each.data_nbytes:,} bytes"),
-    "bytes per source": lambda each: _if_counted(each, _in_bytes(each.bytes_per_source)),
-    "time per source": lambda each: _in_ms(each.total_s),
-    "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
-    "  read and decode": lambda each: f"{_in_ms(each.read_s)}  {1 - each.open_share:.1%}",
-    "total wait": lambda each: f"{each.wait_s:,.2f} s",
-    "wall time": lambda each: f"{each.wall_s:,.2f} s",
+    "data without headers": lambda each: _if_counted(each, f"{each.times.data_nbytes:,} bytes"),
+    "bytes per source": lambda each: _if_counted(each, _in_bytes(each.times.bytes_per_source)),
+    "time per source": lambda each: _in_ms(each.times.total_s),
+    "  open": lambda each: f"{_in_ms(each.times.open_s)}  {each.open_share:.1%}",
+    "  read and decode": lambda each: f"{_in_ms(each.times.read_s)}  {1 - each.open_share:.1%}",
+    "total wait": lambda each: f"{each.times.wait_s:,.2f} s",
+    "wall time": lambda each: f"{each.times.wall_s:,.2f} s",
     "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
-    "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
+    "  typical": lambda each: f"{each.times.typical_per_s:,.1f} sources/s",
     "  per source in flight": _per_worker,
     "  data": lambda each: _if_counted(each, _format_known(each.mib_per_s, "{:,.1f} MiB/s")),
     "CPU": lambda each: _format_known(each.cpu_s, "{:,.2f} s"),
     "peak memory": lambda each: _format_known(each.peak_rss_mib, "{:,.0f} MiB"),
     "failed": lambda each: _format_known(each.n_failed, "{:,}"),
-    "machine": lambda each: each.machine or "",
-    "conditions": lambda each: each.conditions or "",
+    "machine": lambda each: each.machine,
+    "conditions": lambda each: each.conditions,
 }
 """Cell of each line, by label; empty if unknown."""
 
 _SUMMARY: Final[dict[str, Callable[[RunColumn], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
-    "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
+    "typical, sources/s": lambda each: f"{each.times.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
     "MiB/s": lambda each: _if_counted(each, _format_known(each.mib_per_s, "{:,.1f}")),
-    "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
+    "ms a source": lambda each: f"{each.times.total_s.median * 1000:,.1f}",
     "opening": lambda each: f"{each.open_share:.1%}",
-    "wall, s": lambda each: f"{each.wall_s:,.2f}",
+    "wall, s": lambda each: f"{each.times.wall_s:,.2f}",
     "CPU, s": lambda each: _format_known(each.cpu_s, "{:,.2f}"),
     "memory, MiB": lambda each: _format_known(each.peak_rss_mib, "{:,.0f}"),
     "failed": lambda each: _format_known(each.n_failed, "{:,}"),

@@ -61,8 +61,14 @@ class TimingSummary(Struct, frozen=True, kw_only=True):
     typical_per_s: float
     """Median throughput over the run, in sources per second; see `Timings.typical_per_s`."""
 
+    @property
+    def open_share(self) -> float:
+        """Share of opening in opening and reading, by their medians; 0 to 1."""
+        both = self.open_s.median + self.read_s.median
+        return self.open_s.median / both if both else 0.0
+
     def figures(self) -> dict[str, Any]:
-        """Return the figures by name, to build a table's column or a report with them."""
+        """Return the figures by name, to build a report with them."""
         return {name: getattr(self, name) for name in TimingSummary.__struct_fields__}
 
 

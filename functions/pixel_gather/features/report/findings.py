@@ -154,8 +154,8 @@ def _rate(per_s: float) -> str:
 _OF_2018: Final = (
     (
         f"In 2018, opening took {ONE_THREAD.open_share:.1%} with 1 thread and "
-        f"{BEST.open_share:.1%} with {BEST.n_threads}. Throughput rose almost linearly up to about "
-        f"{LINEAR_UP_TO_THREADS} threads. Then it flattened, with {BEST.sources_per_s} "
-        f"sources/s at {BEST.n_threads}. Efficiency was best at {MOST_EFFICIENT_THREADS} threads."
+        f"{BEST.open_share:.1%} with {BEST.concurrency}. Throughput rose almost linearly up to about "
+        f"{LINEAR_UP_TO_THREADS} threads. Then it flattened, with {BEST.times.typical_per_s} "
+        f"sources/s at {BEST.concurrency}. Efficiency was best at {MOST_EFFICIENT_THREADS} threads."
     ),
 )

@@ -8,8 +8,8 @@ from msgspec import to_builtins
 
 from pixel_gather.core.results.report import own_lines
 from pixel_gather.core.results.report_content import Evidence
-from pixel_gather.core.results.run_table import LABEL_WIDTH, RunColumn, run_columns, table_as_text
-from pixel_gather.core.results.timed_run import Run
+from pixel_gather.core.results.run_table import LABEL_WIDTH, run_columns, table_as_text
+from pixel_gather.core.results.timed_run import Run, RunColumn
 from pixel_gather.features.report.findings import state_findings
 from pixel_gather.features.report.page import Plot, comparison_of, page_of
 from pixel_gather.io.cube.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY

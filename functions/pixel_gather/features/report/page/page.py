@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.report_content import Evidence
-from pixel_gather.core.results.run_table import COLUMNS_ABREAST, RunColumn, TableRow, summary_rows, table_rows
+from pixel_gather.core.results.run_table import COLUMNS_ABREAST, TableRow, summary_rows, table_rows
+from pixel_gather.core.results.timed_run import RunColumn
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.pictures.page_style import page_style
