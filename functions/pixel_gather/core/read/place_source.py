@@ -33,7 +33,7 @@ class SlotView(Struct, frozen=True, kw_only=True):
     slot_index: int
     task: ShardTask
     projector: Projector
-    _placed: dict[object, "_SourcePlace"] = {}
+    _placed: dict[object, "WindowOnSource"] = {}
     """What was found so far, by the geometry and scaling of sources, and the window of a chip.
 
     Many files of one product share these.
@@ -73,13 +73,12 @@ class SlotView(Struct, frozen=True, kw_only=True):
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
         placed = self._placed_like(header, rule)
-        window = placed.window
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
         if outcome.nodata is None and plan.heeds_claims(self.slot_index):
             outcome.nodata = claimed_nodata(source.columns, header.dtype)
-        if placed.part.warp is not None and outcome.nodata is None:
+        if placed.warp is not None and outcome.nodata is None:
             outcome.nodata = plan.source_nodata(self.slot_index)  # it has edges across the window
         outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
@@ -88,10 +87,10 @@ class SlotView(Struct, frozen=True, kw_only=True):
                 reason = why_apart(placed.placement, plan.placement)
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         if plan.passes_through:
-            check_passes(header, window, slot.coding)
-        return placed.part
+            check_passes(header, placed.whole, slot.coding)
+        return placed
 
-    def _placed_like(self, header: Header, rule: WindowRule | None) -> "_SourcePlace":
+    def _placed_like(self, header: Header, rule: WindowRule | None) -> "WindowOnSource":
         """Return where the window lies on a source with this header."""
         key = (
             (header.width, header.height, header.transform, header.crs),
@@ -110,14 +109,12 @@ class SlotView(Struct, frozen=True, kw_only=True):
                 else locate_window(turn_point(rule, seen, self.projector), seen, projector=self.projector)
             )
             placement = Placement.on(Grid.of(seen), window)
-            placed = self._placed[key] = _SourcePlace(
-                window=window,
-                part=WindowOnSource(
-                    window=window.rows(self.task.y_start, self.task.y_stop),
-                    raster=(seen.width, seen.height),
-                    step=step,
-                    warp=warp,
-                ),
+            placed = self._placed[key] = WindowOnSource(
+                whole=window,
+                window=window.rows(self.task.y_start, self.task.y_stop),
+                raster=(seen.width, seen.height),
+                step=step,
+                warp=warp,
                 placement=placement,
                 scaling=plan.other_scaling(self.slot_index, header),
                 is_aligned=rule is None and placement.covers_same_pixels_as(plan.placement),
@@ -176,20 +173,21 @@ class SlotView(Struct, frozen=True, kw_only=True):
             reason = f"a tile is absent. It stands for {value}, but an absent chunk of the cube for {fill}"
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
 
-    def prepare(
-        self, out: Pixels, raster: tuple[int, int], window: Window, outcome: Outcome
-    ) -> Window | None:
-        """Note which part of a window lies on a source's raster. Fill the array if not all will be read.
+    def prepare(self, out: Pixels, part: "WindowOnSource", outcome: Outcome) -> Window | None:
+        """Note what of the task's part lies on the source's raster. Fill the array if not all will be read.
 
-        So pixels beside the raster, and those that a mask hides, hold the fill.
+        So pixels beside the raster, and those that a mask hides, hold the fill. If a mask may hide pixels and
+        the source has no nodata, the outcome gets the one that they will hold.
 
         Returns:
-            That part; None if there is none.
+            What lies there; None if nothing does.
         """
-        width, height = raster
+        window, (width, height) = part.window, part.raster
         clipped = window.clipped(width=width, height=height)
         if clipped != window or self.plan.masked:
-            self.fill_around(out, outcome)
+            if self.plan.masked and outcome.nodata is None:
+                outcome.nodata = self.plan.source_nodata(self.slot_index)
+            out[...] = self.missing(outcome)
         outcome.extent = (0, 0, 0, 0)
         if clipped is not None:
             outcome.extent = (
@@ -200,28 +198,22 @@ class SlotView(Struct, frozen=True, kw_only=True):
             )
         return clipped
 
-    def fill_around(self, out: Pixels, outcome: Outcome) -> None:
-        """Fill the whole array with what a missing pixel holds. The source's pixels are read over it.
-
-        If a mask may hide pixels and the source has no nodata, the outcome gets the one that they will hold.
-        """
-        if self.plan.masked and outcome.nodata is None:
-            outcome.nodata = self.plan.source_nodata(self.slot_index)
-        out[...] = self.missing(outcome)
-
     def missing(self, outcome: Outcome) -> float:
         """Return what a missing pixel of a source holds: its nodata, the cube's, or else NaN or 0."""
         return self.plan.source_fill(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
 class WindowOnSource(Struct, frozen=True, kw_only=True):
-    """A task's part of a window, on one source."""
+    """Where the window of a slot, and a task's part of it, lie on a source."""
+
+    whole: Window
+    """In pixels of the cube's grid, as ``window`` and ``raster``."""
 
     window: Window
-    """In pixels of the cube's grid, as ``raster``."""
+    """The task's part."""
 
     raster: tuple[int, int]
-    """(width, height) of the source in pixels of the cube's grid."""
+    """(width, height) of the source."""
 
     step: GridStep
     """How the source's pixels become those of the cube's grid."""
@@ -229,17 +221,14 @@ class WindowOnSource(Struct, frozen=True, kw_only=True):
     warp: Warp | None
     """What the part takes from the source, if it is warped."""
 
-
-class _SourcePlace(Struct, frozen=True, kw_only=True):
-    """Where the window of a slot lies on a source."""
-
-    window: Window
-    part: WindowOnSource
     placement: Placement
+    """Of the whole window."""
+
     scaling: tuple[tuple[float, float], ...] | None
     """As `Outcome.scaling`."""
 
     is_aligned: bool
+    """As `Outcome.is_aligned`."""
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

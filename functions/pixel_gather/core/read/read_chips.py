@@ -154,7 +154,7 @@ class _Image(Struct, frozen=True, kw_only=True):
             except RequestError as error:  # PROJ cannot transform the chips' CRS to this image's
                 outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
             else:
-                if self.view.prepare(out, part.raster, part.window, outcome) is not None:
+                if self.view.prepare(out, part, outcome) is not None:
                     there.append((index, part))
         return there
 
@@ -169,7 +169,7 @@ class _Image(Struct, frozen=True, kw_only=True):
             await opened.read_into(wanted, bands, masked=masked, part_nbytes=part_nbytes)
         except SourceError:
             for (index, part), (out, window) in zip(there, wanted, strict=True):
-                self.view.prepare(out, part.raster, window, found[index])
+                self.view.prepare(out, part, found[index])
                 try:
                     await opened.read_into([(out, window)], bands, masked=masked, part_nbytes=part_nbytes)
                 except SourceError as error:

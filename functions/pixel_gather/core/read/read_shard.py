@@ -209,7 +209,7 @@ async def _fill(
         await _fill_warped(opened, out, part.warp, view, outcome)
         return
     # Read the part that lies on the raster. If there is none, one byte is read: it verifies a packed header.
-    clipped = view.prepare(out, part.raster, window, outcome)
+    clipped = view.prepare(out, part, outcome)
     if clipped is None and not opened.from_packed_header:
         return
     read_into = partial(
