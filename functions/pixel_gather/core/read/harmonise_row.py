@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +11,8 @@ from pixel_gather.core.model.scaling import NO_SCALING, SCALING_COLUMNS, OffsetS
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.core.read.shard_buffers import Buffer, Pixels
 from pixel_gather.core.read.valid_pixels import valid_on_raster
-
-if TYPE_CHECKING:
-    from pixel_gather.core.read.shard_buffers import Buffer
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 _WHOLE: Final = 1e-6
 """Scales and offsets are decimal fractions in binary numbers, so a whole step may miss by this much."""
@@ -27,7 +23,7 @@ class _NoStepError(Exception):
 
 
 def harmonise_row(
-    plan: CubePlan, buffers: Sequence["Buffer"], at: int, outcomes: Sequence[Outcome], row: CubeRow
+    plan: CubePlan, buffers: Sequence[Buffer], at: int, outcomes: Sequence[Outcome], row: CubeRow
 ) -> None:
     """Add to the pixels of a row what is between their offset and the cube's, and tell it in the outcomes.
 
@@ -62,11 +58,10 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
     scalings, steps, states, reasons = [], [], [], []
     x_start, y_start, x_stop, y_stop = outcome.extent
     for band, declared, target in zip(pixels, outcome.scaling or ours, ours, strict=True):
-        said = Scaling.said(declared, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
         is_valid = valid_on_raster(band, outcome)
         stored = part if is_valid is None else part[is_valid]
-        state, found, reason = judge_offset(said, declared, stored, source, target)
+        state, found, reason = judge_offset(declared, stored, source, target)
         if state is not OffsetState.UNDECIDED:
             step = _step(found, target, stored.dtype)
             if step:
@@ -82,13 +77,10 @@ def _harmonise(pixels: Pixels, outcome: Outcome, source: Source, measurements: S
 
 
 def judge_offset(
-    said: Scaling,
-    declared: tuple[float, float],
-    stored: Pixels,
-    source: Source,
-    target: tuple[float, float],
+    declared: tuple[float, float], stored: Pixels, source: Source, target: tuple[float, float]
 ) -> tuple[OffsetState, Scaling, str]:
     """Return whether pixels have their offset already, what they stand for, and why."""
+    said = Scaling.said(declared, source.columns)
     if said.claims and said.offset:
         darkest = float(stored.min()) if stored.size else math.nan
         if said.is_denied_by(darkest):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from copy import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,17 +10,13 @@ from pixel_gather.core.model.source import CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.pixel_mask import Mask, PixelMask
 from pixel_gather.core.plan.cube_plan import CubePlan
+from pixel_gather.core.read.shard_buffers import Buffer, Pixels
 from pixel_gather.core.read.valid_pixels import pack_inside, pixels_inside, valid_pixels
-
-if TYPE_CHECKING:
-    from pixel_gather.core.read.shard_buffers import Buffer
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
 def hide_in_row(
     plan: CubePlan,
-    buffers: Sequence["Buffer"],
+    buffers: Sequence[Buffer],
     at: int,
     outcomes: Sequence[Outcome],
     row: CubeRow,

@@ -1,14 +1,13 @@
 """Turn the pixels of a source into those of a grid, larger or smaller by a whole number. Pure."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from pixel_gather.core.model.grid_step import GridStep, Resampling
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import keep_off_nodata, valid_pixels
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 _NARROW: Final = 2
 """Bytes of the largest integers whose sums over a block fit 32 bits."""

@@ -17,6 +17,7 @@ from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan, pixel_nbytes
 from pixel_gather.core.plan.cut_tasks import ShardTask
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
 _MOST_ROWS: Final = 239
@@ -34,8 +35,6 @@ _AVERAGED: Final = 4
 
 _MOST_CLASSES: Final = 12
 """Integers with at most so many different values in a picture are classes, which have no mean."""
-
-type _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Quicklooks(Struct, frozen=True, kw_only=True):
@@ -88,7 +87,7 @@ def _rows_shown(plan: CubePlan, step: int) -> tuple[int, ...]:
 
 
 def take_quicklooks(
-    arrays: Sequence[_Array], *, plan: CubePlan, task: ShardTask, outcomes: Sequence[Sequence[Outcome]]
+    arrays: Sequence[Pixels], *, plan: CubePlan, task: ShardTask, outcomes: Sequence[Sequence[Outcome]]
 ) -> list[dict[int, bytes]]:
     """Return a task's part of the pictures: for each measurement, bytes by row of the cube.
 
@@ -121,7 +120,7 @@ def take_quicklooks(
     ]
 
 
-def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, is_of_classes: bool) -> _Array:
+def _picture(pixels: Pixels, outcome: Outcome, first: int, step: int, *, is_of_classes: bool) -> Pixels:
     """Return means of the valid pixels of blocks; of classes and complex numbers every ``step``-th pixel.
 
     A block without a valid pixel keeps its first one.
@@ -148,7 +147,7 @@ def _picture(pixels: _Array, outcome: Outcome, first: int, step: int, *, is_of_c
     return np.where(n_valid > 0, averaged, sampled).astype(pixels.dtype)
 
 
-def _has_few_values(sampled: _Array) -> bool:
+def _has_few_values(sampled: Pixels) -> bool:
     """Return whether integers are likely to be classes. Some of the pixels are mostly enough to tell."""
     return sampled.dtype.kind in "iu" and all(
         len(np.unique(sampled[::every, ::every])) <= _MOST_CLASSES for every in (8, 1)

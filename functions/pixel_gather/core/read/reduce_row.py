@@ -11,9 +11,9 @@ from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CHOSEN, CubePlan
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
 
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 type Valid = np.ndarray[Any, np.dtype[np.bool_]]
 
 _HALF: Final = 0.5

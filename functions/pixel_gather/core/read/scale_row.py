@@ -1,30 +1,26 @@
 """Turn the pixels of a row into what they stand for, as float32. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
 from pixel_gather.core.model.outcome import Outcome
-from pixel_gather.core.model.scaling import OffsetState, Scaling
+from pixel_gather.core.model.scaling import OffsetState
 from pixel_gather.core.model.source import CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.plan.cube_plan import CubePlan, StoredValues
 from pixel_gather.core.read.harmonise_row import judge_offset
+from pixel_gather.core.read.shard_buffers import Buffer, Pixels
 from pixel_gather.core.read.valid_pixels import valid_on_raster
-
-if TYPE_CHECKING:
-    from pixel_gather.core.read.shard_buffers import Buffer
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 _TELL: Final = "if you know it, give the list columns scale and offset"
 
 
 def scale_row(
     plan: CubePlan,
-    read: Sequence["Buffer"],
-    of_cube: Sequence["Buffer"],
+    read: Sequence[Buffer],
+    of_cube: Sequence[Buffer],
     at: int,
     outcomes: Sequence[Outcome],
     row: CubeRow,
@@ -59,12 +55,11 @@ def _scale(
     declared_by = outcome.scaling or ((1.0, 0.0),) * len(told)
     scaled, states, reasons = [], [], []
     for band, declared, expected in zip(stored, declared_by, told, strict=True):
-        said = Scaling.said(declared, source.columns)
         part = band[y_start:y_stop, x_start:x_stop]
         found = valid_on_raster(band, outcome)
         is_valid = np.ones(part.shape, dtype=bool) if found is None else found
         target = expected.scale, expected.offset
-        state, scaling, reason = judge_offset(said, declared, part[is_valid], source, target)
+        state, scaling, reason = judge_offset(declared, part[is_valid], source, target)
         if state is OffsetState.UNDECIDED:
             outcome.status, outcome.reason = Status.UNLIKE, f"{reason}: {_TELL}"
             return

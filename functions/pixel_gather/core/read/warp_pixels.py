@@ -21,9 +21,8 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.plan.locate_window import Grid
 from pixel_gather.core.plan.warped_grid import Floats, Warp, lie_inside, pixels_at, places_on
 from pixel_gather.core.ports import Projector
+from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import keep_off_nodata, valid_pixels
-
-type Pixels = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_PIXELS: Final = 2**18
 """Pixels of the grid that are mapped at once."""
