@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.scaling import OffsetState, claims_offsets, is_below_claim
@@ -37,17 +38,20 @@ NOT_GATHERED: Final = 255
 type Values = np.ndarray[Any, np.dtype[Any]]
 
 
-class Coordinate(Struct, frozen=True, kw_only=True):
-    """One array along the cube's first axis."""
-
+class _Kind(Struct, frozen=True, kw_only=True):
     name: str
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
     dtype: str
     """NumPy's name, or ``string``."""
 
     fill: float | str
     attributes: dict[str, Any] = {}
+
+
+class Coordinate(_Kind, frozen=True, kw_only=True):
+    """One array along the cube's first axis."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
     of_chip: bool = True
     """Whether the values of one chip's rows may differ from those of another's. If not, images have them."""
 
@@ -55,17 +59,8 @@ class Coordinate(Struct, frozen=True, kw_only=True):
     """Whether the values of a chip's rows may differ. If not, the chip has one."""
 
 
-class _Kind(Struct, frozen=True, kw_only=True):
-    name: str
-    dtype: str
-    fill: float | str
-    attributes: dict[str, Any] = {}
-
-
-class _Field(_Kind, frozen=True, kw_only=True):
-    value: Callable[[Any], Any]
-    """Takes the value from an outcome, or from a band's statistics."""
-
+type _Field = tuple[_Kind, Callable[[Any], Any]]
+"""A coordinate, and what takes its value from an outcome, or from a band's statistics."""
 
 _FILL: Final[dict[str, float | str]] = {
     "int32": 0, "int64": 0, "float32": float("nan"), "float64": float("nan"), "bool": 0, "string": "",
@@ -77,31 +72,24 @@ def _kind(name: str, dtype: str, what: str, *, units: str | None = None) -> _Kin
     return _Kind(name=name, dtype=dtype, fill=_FILL[dtype], attributes=attributes)
 
 
-def _field(
-    name: str, dtype: str, what: str, value: Callable[[Any], Any], *, units: str | None = None
-) -> _Field:
-    kind = _kind(name, dtype, what, units=units)
-    return _Field(name=name, dtype=dtype, fill=kind.fill, attributes=kind.attributes, value=value)
-
-
 def _moment(name: str, what: str) -> _Field:
     """Describe a moment. Its dtype is float64: after five hours float32 is only exact to 2 ms."""
     told = f"when {what}, since the gather or the append of the row was planned"
-    return _field(name, "float64", told, attrgetter(f"{name}_s"), units="s")
+    return _kind(name, "float64", told, units="s"), attrgetter(f"{name}_s")
 
 
 def _seconds(name: str, what: str) -> _Field:
-    return _field(name, "float32", what, attrgetter(f"cost.{name}_s"), units="s")
+    return _kind(name, "float32", what, units="s"), attrgetter(f"cost.{name}_s")
 
 
 def _count(name: str, attribute: str, what: str) -> _Field:
-    return _field(name, "int64", what, attrgetter(attribute), units="1")
+    return _kind(name, "int64", what, units="1"), attrgetter(attribute)
 
 
 _HREF: Final = _kind("href", "string", "where the pixels come from")
-_PER_SOURCE: Final = (
-    _field("etag", "string", "version of the object that was read", lambda outcome: outcome.etag or ""),
-    _field("crs", "string", "CRS of the source, an authority code or WKT", lambda outcome: outcome.crs or ""),
+_PER_SOURCE: Final[tuple[_Field, ...]] = (
+    (_kind("etag", "string", "version of the object that was read"), lambda each: each.etag or ""),
+    (_kind("crs", "string", "CRS of the source, an authority code or WKT"), lambda each: each.crs or ""),
     _moment("start", "work on the source began"),
     _moment("end", "work on the source ended"),
     _seconds("open", "time until the header was known"),
@@ -118,10 +106,10 @@ _REDUCED: Final = (
 )
 """Of rows that several scenes were reduced to."""
 
-_PER_BAND: Final = (
-    _field("min", "float64", "smallest valid raw value", attrgetter("min")),
-    _field("max", "float64", "largest valid raw value", attrgetter("max")),
-    _field("mean", "float64", "mean of valid raw values", attrgetter("mean")),
+_PER_BAND: Final[tuple[_Field, ...]] = (
+    (_kind("min", "float64", "smallest valid raw value"), attrgetter("min")),
+    (_kind("max", "float64", "largest valid raw value"), attrgetter("max")),
+    (_kind("mean", "float64", "mean of valid raw values"), attrgetter("mean")),
 )
 _VALID_FRACTION: Final = replace(
     _kind("valid_fraction", "float32", "share of the window's pixels that are valid", units="1"), fill=0.0
@@ -159,15 +147,16 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     found = [*_chip_coordinates(plan)]
     found += [replace(_along(plan, _TIME), of_chip=False)] if plan.has_time else []
     found.append(replace(_along(plan, _HREF, slots), of_chip=False))
-    found += [_along(plan, each, slots) for each in _PER_SOURCE]
-    found += [_along(plan, each, measurements) for each in (*_PER_BAND, _VALID_FRACTION)]
+    found += [_along(plan, each, slots) for each, _ in _PER_SOURCE]
+    found += [_along(plan, each, measurements) for each, _ in _PER_BAND]
+    found.append(_along(plan, _VALID_FRACTION, measurements))
     found.append(status_coordinate(plan))
     if claims_offsets(plan.columns):
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     if plan.mask is not None:
         found.append(_along(plan, _MASKED))
     if plan.reduction is not None:
-        found += [_along(plan, each, slots) for each in _REDUCED]
+        found += [_along(plan, each, slots) for each, _ in _REDUCED]
     if plan.judges_offsets:
         found += [_along(plan, each, measurements) for each in _OFFSETS]
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
@@ -309,10 +298,10 @@ def coordinate_values(
     ]
     reduced = _REDUCED if plan.reduction is not None else ()
     values: dict[str, Any] = {
-        **{each.name: [each.value(outcome) or 0 for outcome in flat] for each in reduced},
+        **{each.name: [value(outcome) or 0 for outcome in flat] for each, value in reduced},
         "href": ["" if source is None else source.href for source in sources],
-        **{each.name: [*map(each.value, flat)] for each in _PER_SOURCE},
-        **{each.name: [*map(each.value, stats)] for each in _PER_BAND},
+        **{each.name: [*map(value, flat)] for each, value in _PER_SOURCE},
+        **{each.name: [*map(value, stats)] for each, value in _PER_BAND},
         "valid_fraction": [math.nan if band.n_valid is None else band.n_valid / n_pixels for band in stats],
         "status": [row_outcomes[each.slot].status for row_outcomes in outcomes for each in plan.measurements],
         "transform": _table((each.transform or _NO_TRANSFORM for each in flat), 6, "float64"),
@@ -446,12 +435,9 @@ def second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tupl
 
 def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) -> Coordinate:
     return Coordinate(
-        name=kind.name,
+        **asdict(kind),
         dims=(plan.dim, *(dim for dim, _ in more)),
         shape=(plan.n_rows, *(length for _, length in more)),
-        dtype=kind.dtype,
-        fill=kind.fill,
-        attributes=kind.attributes,
     )
 
 
@@ -543,11 +529,14 @@ _INSIDE: Final = tuple(
 )
 """In the order of `Outcome.extent`."""
 
-_OF_SOURCES: Final = (_HREF, *_PER_SOURCE, *_REDUCED, _TRANSFORM, _NODATA, *_INSIDE)
-_OF_MEASUREMENTS: Final = (*_PER_BAND, _VALID_FRACTION, _STATUS, _BELOW_CLAIM, _MASKED, *_OFFSETS, *_SCALING)
 RESERVED_NAMES: Final = frozenset(
     {
-        *(each.name for each in (*_OF_SOURCES, *_OF_MEASUREMENTS)),
+        *(kind.name for kind, _ in (*_PER_SOURCE, *_PER_BAND, *_REDUCED)),
+        *(
+            kind.name
+            for kind in (_HREF, _TRANSFORM, _NODATA, _VALID_FRACTION, _STATUS, _BELOW_CLAIM, _MASKED)
+        ),
+        *(kind.name for kind in (*_INSIDE, *_OFFSETS, *_SCALING)),
         *("x", "y", "spatial_ref", "measurement", "source", "affine"),
         *("object_bytes", "failure", "tries", "pixel_digest", "chip_x", "chip_y", "chip_crs"),
     }
