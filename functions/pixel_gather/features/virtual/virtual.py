@@ -14,12 +14,9 @@ from msgspec.structs import replace as replace_fields
 from pixel_gather.core.errors import ArrayExistsError, RequestError
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.extras import check_extra
-from pixel_gather.core.model.outcome import Outcome
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.tile_coding import AS_STORED
-from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.plan.plan import plan_cube
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.request import GatherRequest, parse_request
@@ -31,9 +28,9 @@ from pixel_gather.features.join.join import open_repository
 from pixel_gather.features.join.read_members import changed_rows
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
 from pixel_gather.features.virtual.virtual_cube import VirtualCube
-from pixel_gather.in_process.job import Job, opened_job
+from pixel_gather.in_process.job import opened_job
 from pixel_gather.in_process.places import check_new_place, refuse_within_cube_of_bucket, show_place
-from pixel_gather.in_process.progress import Progress
+from pixel_gather.in_process.progress import Progress, SourceCounter
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.bounded_codecs import open_foreign_dataset
 from pixel_gather.io.cube.open_group import errors_of_cube
@@ -56,22 +53,6 @@ _CHANGED: Final = (
 _OR_GATHER: Final = "leave it out, or gather the pixels (pixel-gather run)"
 _AS_STORED: Final = f"references show pixels as they are stored: {_OR_GATHER}"
 _AS_A_WHOLE: Final = "a virtual cube is made as a whole: leave it out"
-_NOT_VIRTUAL: Final = {
-    "output.codec": "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
-    "windows": "chips do not begin at corners of tiles: gather them",
-    "masked": _AS_STORED,
-    "mask": _AS_STORED,
-    "grid": f"references show pixels on the files' own grid: {_OR_GATHER}",
-    "values": _AS_STORED,
-    "reduce": _AS_STORED,
-    "output.layout": "its chunks are the sources' tiles: leave it out",
-    "output.bands": "references have an array for each band: leave it out",
-    "output.sharding": "a virtual cube has no shards of its own: leave it out",
-    "output.append_to": _AS_A_WHOLE,
-    "output.archive": _AS_A_WHOLE,
-    "sources.sign": "signed addresses expire, so a virtual cube cannot refer to them",
-}
-"""Fields of a request that a virtual cube cannot have, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,23 +180,33 @@ def open_virtual(
 def _as_stored(request: GatherRequest) -> GatherRequest:
     """Return the request with codec ``source``, or refuse what a virtual cube cannot have."""
     output = request.output
-    asked = {
-        "output.codec": "codec" in output.model_fields_set and output.codec != AS_STORED,
-        "windows": request.windows is not None,
-        "masked": request.masked,
-        "mask": request.mask is not None,
-        "grid": request.common_grid is not None,
-        "values": request.values != "raw",
-        "reduce": request.reduce is not None,
-        "output.layout": output.layout != "balanced",
-        "output.bands": output.has_band_axis,
-        "output.sharding": not output.sharding,
-        "output.append_to": output.append_to is not None,
-        "output.archive": output.archive is not None,
-        "sources.sign": request.sources.sign != "none",
+    refused = {
+        "output.codec": (
+            "codec" in output.model_fields_set and output.codec != AS_STORED,
+            "a virtual cube has the sources' own tiles, so it has no other codec: leave it out",
+        ),
+        "windows": (request.windows is not None, "chips do not begin at corners of tiles: gather them"),
+        "masked": (request.masked, _AS_STORED),
+        "mask": (request.mask is not None, _AS_STORED),
+        "grid": (
+            request.common_grid is not None,
+            f"references show pixels on the files' own grid: {_OR_GATHER}",
+        ),
+        "values": (request.values != "raw", _AS_STORED),
+        "reduce": (request.reduce is not None, _AS_STORED),
+        "output.layout": (output.layout != "balanced", "its chunks are the sources' tiles: leave it out"),
+        "output.bands": (output.has_band_axis, "references have an array for each band: leave it out"),
+        "output.sharding": (not output.sharding, "a virtual cube has no shards of its own: leave it out"),
+        "output.append_to": (output.append_to is not None, _AS_A_WHOLE),
+        "output.archive": (output.archive is not None, _AS_A_WHOLE),
+        "sources.sign": (
+            request.sources.sign != "none",
+            "signed addresses expire, so a virtual cube cannot refer to them",
+        ),
     }
-    if wrong := next((field for field, is_asked in asked.items() if is_asked), None):
-        raise RequestError(_NOT_VIRTUAL[wrong], field=wrong)
+    for name, (is_asked, why) in refused.items():
+        if is_asked:
+            raise RequestError(why, field=name)
     no_prices = request.limits.model_copy(update={"usd": None, "fetched_bytes": None})
     return request.model_copy(
         update={"output": output.model_copy(update={"codec": AS_STORED}), "limits": no_prices}
@@ -226,13 +217,24 @@ async def _refer_to_tiles(
     request: GatherRequest, href: str, settings: Settings, on_progress: Callable[[Progress], None]
 ) -> tuple[VirtualCube, Report]:
     async with opened_job(request.sources, settings, request=request) as job:
-        plan = await _plan_virtual(request, job)
+        plan = await plan_cube(
+            request,
+            table=job.table,
+            sources=job.sources,
+            workers=WorkerPool(max_task_nbytes=_NO_LIMIT),
+            now=time.time(),
+            by_reference=True,
+        )
+        plan = describe_place(plan, job.projector)
+        counter = SourceCounter(
+            plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources)
+        )
         cube = await VirtualCube.begin(plan, show_place(href))
         batches = refer_tiles(
             cube.plan,
             table=job.table,
             sources=job.sources,
-            on_source=_note_progress(plan, on_progress),
+            on_source=counter.note,
             n_rows=chunk_rows(plan.n_rows),
         )
         async with aclosing(batches):
@@ -245,32 +247,6 @@ async def _refer_to_tiles(
             f"no source can be referred to; {shown_href(cause.hrefs[0])}: {cause.reason}", field="sources"
         )
     return cube, report
-
-
-async def _plan_virtual(request: GatherRequest, job: Job) -> CubePlan:
-    plan = await plan_cube(
-        request,
-        table=job.table,
-        sources=job.sources,
-        workers=WorkerPool(max_task_nbytes=_NO_LIMIT),
-        now=time.time(),
-        by_reference=True,
-    )
-    return describe_place(plan, job.projector)
-
-
-def _note_progress(
-    plan: CubePlan, on_progress: Callable[[Progress], None]
-) -> Callable[[int, int, Outcome], None]:
-    progress = Progress(n_sources=plan.n_sources)
-
-    def note(_row: int, _slot: int, outcome: Outcome) -> None:
-        progress.n_done += outcome.status is not Status.ABSENT
-        progress.n_failed += outcome.status.is_failure
-        progress.fetched_nbytes += outcome.cost.nbytes
-        on_progress(progress)
-
-    return note
 
 
 def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, replace: bool) -> Repository:
