@@ -16,6 +16,7 @@ from pixel_gather.core.results.report_content import Evidence
 from pixel_gather.core.results.run_table import COLUMNS_ABREAST, TableRow, summary_rows, table_rows
 from pixel_gather.core.results.timed_run import RunColumn
 from pixel_gather.features.report.page.place_map import MapView, map_of, map_of_cubes
+from pixel_gather.features.report.page.sentence import happened_in_words
 from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.pictures.page_style import page_style
 from pixel_gather.version import __version__
@@ -127,7 +128,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["shown_href"] = shown_href
+    templates.filters |= {"shown_href": shown_href, "happened": happened_in_words}
     return templates
 
 

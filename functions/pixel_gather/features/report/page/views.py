@@ -10,11 +10,11 @@ from msgspec import Struct
 from pixel_gather.core.estimate.pricing import PRICES_OF
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.read.quicklook import SHORTEST_SIDE
-from pixel_gather.core.results.report import Cause, Report
-from pixel_gather.core.results.report_content import Evidence, SourceRow
+from pixel_gather.core.results.report import Report
+from pixel_gather.core.results.report_content import Evidence
 from pixel_gather.features.report.page.coverage_charts import coverage_chart, masked_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
-from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
+from pixel_gather.features.report.page.sentence import sentence_of
 from pixel_gather.features.report.page.value_charts import ValuesView, note_of, values_of
 from pixel_gather.features.report.page.window_views import LookView, left_out, views_of
 from pixel_gather.io.pictures.chart import Chart
@@ -25,30 +25,14 @@ _KEPT_HREFS: Final = 20
 _MOST_NAMED: Final = 6
 
 
-class CauseView(Struct, frozen=True, kw_only=True):
-    """Sources that failed for one reason."""
-
-    happened: str
-    """Such as ``4 were corrupt``."""
-
-    reason: str
-    hrefs: tuple[str, ...]
-    n_more: int
-
-
 class GatherView(Struct, frozen=True, kw_only=True):
     """One gather. The template escapes every text; only images and charts are inserted unchanged."""
 
-    name: str
-    place: str
+    evidence: Evidence
     made: str
     sentence: str
     facts: tuple[tuple[str, str, str], ...]
     """What one asks first: name, answer, and a note, which may be empty."""
-
-    grid_and_mask: tuple[tuple[str, str], ...]
-    layout: tuple[tuple[str, str], ...]
-    """How the cube is stored: names and texts."""
 
     coverage: Chart | None
     masked: Chart | None
@@ -63,15 +47,8 @@ class GatherView(Struct, frozen=True, kw_only=True):
     no_pictures: str
     """Why a cube has no looks, in words."""
 
-    north: str
-    """Where north is in the windows, if it is not above."""
-
-    causes: tuple[CauseView, ...]
-    n_failed: int
-    warnings: tuple[str, ...]
-    slowest: tuple[SourceRow, ...]
     slowest_kind: str
-    """What these are: ``source``, or ``row`` if each is reduced of several sources."""
+    """What the slowest are: ``source``, or ``row`` if each is reduced of several sources."""
 
     costs: tuple[tuple[str, str], ...]
     usd: str
@@ -90,13 +67,10 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     period = (evidence.request.get("reduce") or {}).get("by")
     dearest_first = sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
     return GatherView(
-        name=evidence.name,
-        place=evidence.place,
+        evidence=evidence,
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
         sentence=sentence_of(report, evidence.coverage, period=period),
         facts=tuple(_facts(evidence)),
-        grid_and_mask=evidence.grid_and_mask,
-        layout=evidence.facts,
         coverage=coverage_chart(evidence.coverage_of_scenes or evidence.coverage),
         masked=masked_chart(evidence.coverage),
         values=values,
@@ -106,11 +80,6 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         ),
         no_pictures=_why_no_pictures(report),
         looks_left_out=left_out(evidence.looks) if with_film else (),
-        north=evidence.north,
-        causes=tuple(map(_cause, report.causes)),
-        n_failed=report.n_failed,
-        warnings=report.warnings,
-        slowest=evidence.slowest,
         slowest_kind="row" if period else "source",
         costs=tuple((_SERVICES.get(name, name), _usd(usd)) for name, usd in dearest_first),
         usd=_usd(evidence.cost.usd),
@@ -128,15 +97,6 @@ def _why_no_pictures(report: Report) -> str:
         f"a side has fewer than {SHORTEST_SIDE} pixels"
         if min(height, width) < SHORTEST_SIDE
         else "the cube has no quicklooks"
-    )
-
-
-def _cause(cause: Cause) -> CauseView:
-    return CauseView(
-        happened=happened_in_words(cause.status, cause.n_sources),
-        reason=cause.reason,
-        hrefs=cause.hrefs,
-        n_more=cause.n_sources - len(cause.hrefs),
     )
 
 
