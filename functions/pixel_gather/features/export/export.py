@@ -120,7 +120,7 @@ def _write_files(rows: CubeRows, path: Path, place: str, style: PictureStyle) ->
     if suffix == ".tif":
         from pixel_gather.features.export.geotiffs import write_geotiffs  # noqa: PLC0415 # each has its library
 
-        yield from write_geotiffs(rows, path, replacing)
+        yield from write_geotiffs(rows, path)
         return
     write = _writer(rows, path, place, style)
     with replacing(path) as partial:

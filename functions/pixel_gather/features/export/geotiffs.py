@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,16 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import BandMeaning, has_classes
 from pixel_gather.features.export.cube_rows import CubeRows, MeasurementOfRow, RowPixels, open_array
+from pixel_gather.io.atomic_write import replacing
 
-type Replacing = Callable[[Path], AbstractContextManager[Path]]
 
-
-def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator[Path]:
+def write_geotiffs(rows: CubeRows, path: Path) -> Iterator[Path]:
     """Yield the file of each row that was read, when it is written. Pixels are those of the cube, to the bit.
 
     Args:
         rows: All of their measurements have the same dtype.
         path: Path of the only row. With several rows, the name of each file gets its row and its day, such as
             ``x-00012-2024-05-01.tif``.
-        replacing: Gives another path to write to, and then replaces the file by it.
 
     Raises:
         RequestError: The measurements have several dtypes, or those of a row have several nodata values or

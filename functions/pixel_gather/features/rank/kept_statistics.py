@@ -1,12 +1,12 @@
 """Statistics of earlier rankings, in one SQLite file: a later ranking reads only what is not kept."""
 
 import json
-import math
 import sqlite3
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Final, Self
 
+import msgspec
 from msgspec.structs import asdict
 
 from pixel_gather.core.errors import SourceError, StoreError
@@ -17,7 +17,6 @@ from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.scenes import RankScene
 from pixel_gather.io.store.object_store import Ranges
 
-_LISTS: Final = ("etags", "levels", "level_nbytes", "valid_range", "clear_range")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS file (href TEXT PRIMARY KEY, etag TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS statistic (
@@ -69,7 +68,8 @@ class SqliteStatistics:
         )
         if row is None or json.loads(row[0]) != [self.known_etag(href) for href in scene.hrefs]:
             return None
-        return _restore_measured(json.loads(row[1]))
+        # earlier versions wrote what is not finite as a text
+        return msgspec.convert(json.loads(row[1]), MeasuredScene, strict=False)
 
     def put(self, scene: RankScene, *, step: str, measured: MeasuredScene) -> None:
         """Keep what was measured, and note the versions of the scene's files."""
@@ -84,7 +84,7 @@ class SqliteStatistics:
                     scene.parts_key,
                     step,
                     json.dumps(measured.etags),
-                    json.dumps(_plain(measured)),
+                    json.dumps(asdict(measured)),
                 ),
             )
             self._database.execute("COMMIT")
@@ -106,20 +106,6 @@ class SqliteStatistics:
             return self._database.execute(query, values).fetchone()
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: the kept statistics cannot be read: {error}") from error
-
-
-def _plain(measured: MeasuredScene) -> dict[str, Any]:
-    """Return a measure as JSON values: what is not finite is a text."""
-    return {
-        name: repr(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(measured).items()
-    }
-
-
-def _restore_measured(given: dict[str, Any]) -> MeasuredScene:
-    numbers = {name: float(value) for name, value in given.items() if value in ("nan", "inf")}
-    lists = {name: tuple(given[name]) for name in _LISTS}
-    return MeasuredScene(**(given | numbers | lists))
 
 
 async def drop_replaced(

@@ -49,7 +49,11 @@ class SceneReader(Struct, frozen=True, kw_only=True):
             SourceError: A file cannot be read, or does not fit the others.
         """
         view, etags = await self._view(scene, step=step, cost=cost)
-        said = [_IGNORES_SCALING] if any(band.ignores_scaling for band in view.bands.values()) else []
+        said = (
+            [_IGNORES_SCALING]
+            if any(band.opened.header.ignores_scaling for band in view.bands.values())
+            else []
+        )
         level_nbytes = await view.level_nbytes()
         levels = tuple(level_nbytes)
         level = None if step is None else levels[min(step, len(levels) - 1)]

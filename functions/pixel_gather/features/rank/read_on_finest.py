@@ -25,11 +25,6 @@ class SceneBand(Struct, frozen=True):
     scaling: Scaling
 
     @property
-    def ignores_scaling(self) -> bool:
-        """Whether the file declares a scale or offset that is no number."""
-        return self.opened.header.ignores_scaling
-
-    @property
     def may_lack_data(self) -> bool:
         """Whether the file can say that a pixel has no data."""
         header = self.opened.header
@@ -70,19 +65,18 @@ async def read_stored_at(
     is_valid = np.zeros(found.shape, np.bool_)
     if used_x.stop == used_x.start or used_y.stop == used_y.start:
         return found, is_valid
-    window = _window(used_x, used_y)
+    window = Window(
+        col_off=used_x.start,
+        row_off=used_y.start,
+        width=used_x.stop - used_x.start,
+        height=used_y.stop - used_y.start,
+    )
     stored, known = await read_stored(level, window, band.of.number, nodata=band.scaling.nodata)
     inside_x, inside_y = at_x >= 0, at_y >= 0
     at = np.ix_(at_y[inside_y] - used_y.start, at_x[inside_x] - used_x.start)
     inside = np.ix_(inside_y, inside_x)
     found[inside], is_valid[inside] = stored[at], known[at]
     return found, is_valid
-
-
-def _window(cols: slice, rows: slice) -> Window:
-    return Window(
-        col_off=cols.start, row_off=rows.start, width=cols.stop - cols.start, height=rows.stop - rows.start
-    )
 
 
 def edges_on(other: LevelledSource, part: Window, *, of: LevelGrid) -> tuple[Grid, Grid]:
