@@ -8,7 +8,7 @@ import pytest
 import zarr
 from PIL import Image
 
-from pixel_gather import PictureStyle, export, gather
+from pixel_gather import PictureStyle, export, gather, join
 from pixel_gather.features.export.cube_rows import CubeRows
 from support.images import TILES_OF_64, write_image
 from support.viewed_cubes import MISSING, SIDE, gathered_months, gathered_scenes
@@ -141,3 +141,6 @@ def test_caption_of_a_month_has_no_day(tmp_path: Path) -> None:
     rows = CubeRows.of(zarr.open_group(place, mode="r"), rows=None, measurements=())
 
     assert rows.names()[:2] == ["2025-01", "2025-02"]
+    join([place], to=tmp_path / "copy.zarr", mode="copy")
+    copied = CubeRows.of(zarr.open_group(tmp_path / "copy.zarr", mode="r"), rows=None, measurements=())
+    assert copied.names() == rows.names()

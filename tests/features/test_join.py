@@ -663,6 +663,18 @@ def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Pat
     assert copy.attrs["spatial:transform"] == members(cubes)[0].attrs["spatial:transform"]
 
 
+@pytest.mark.parametrize("own", [{"values": "scaled"}, {"reduce": {"by": "month", "statistic": "mean"}}])
+def test_a_copy_keeps_what_its_rows_are(tmp_path: Path, own: dict[str, Any]) -> None:
+    """So it makes one array with its like, as its members do."""
+    sources = {"rows": [{"href": str(FILES[0]), "time": "2020-01-01"}]}
+    cube, copy = tmp_path / "cube.zarr", tmp_path / "copy.zarr"
+    gather_undrawn({"sources": sources, "window": {"pixels": [0, 0, 16, 12]}} | own, to=cube)
+
+    join([cube], to=copy, mode="copy")
+
+    assert join([cube, copy], to=tmp_path / "all").groups == ("group_1",)
+
+
 def test_shards_are_copied_where_the_disk_cannot_link(
     cubes: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

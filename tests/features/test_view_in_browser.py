@@ -49,6 +49,7 @@ from support.viewed_cubes import (
     gathered_bgr,
     gathered_classes,
     gathered_cover,
+    gathered_months,
     gathered_scenes,
     gathered_valley,
     plain_cube,
@@ -951,6 +952,20 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     assert facts.endswith("rows lie on grids of their own")
     assert "line 3row199band_1" in told
     assert (label, count) == ("Row 199", "of 0 to 199")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["new", "copy"])
+def test_months_that_were_joined_have_no_days(
+    page: Page, tmp_path: Path, mode: Literal["new", "copy"]
+) -> None:
+    """Medians of months are of no day, wherever they lie."""
+    join([gathered_months(tmp_path).place], to=tmp_path / "joined", mode=mode)
+    with serving_cube(tmp_path / "joined") as server, in_thread(server):
+        page.open_(server.url)
+        label = page.text("label")
+
+    assert label == "2025-01"
 
 
 def test_page_of_one_row_says_that_it_is_the_only_one(page: Page) -> None:

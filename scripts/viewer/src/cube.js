@@ -305,8 +305,11 @@ function bandsOf({ bands: whole }, attributes) {
   return Object.fromEntries(names.map((name, at) => [name, { ...described, axis: { name: "bands", at } }]));
 }
 
-function reducedBy({ pixel_gather: told }) {
-  return typeof told === "string" ? JSON.parse(told).template?.reduce?.by ?? null : null;
+// A gather's record has it in its template. Copies of joined cubes tell it themselves, and joined cubes in their kind.
+function reducedBy({ pixel_gather: told, pixel_gather_join: joined }) {
+  const text = told ?? joined;
+  const record = typeof text === "string" ? JSON.parse(text) : {};
+  return (record.template ?? record.kind ?? record).reduce?.by ?? null;
 }
 
 function isMeasurement({ shape, dimension_names: dims }) {

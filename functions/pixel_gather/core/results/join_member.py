@@ -159,7 +159,7 @@ def make_member(
         attributes = content["attributes"]
         gather = json.loads(attributes["pixel_gather"])
         digest = str(gather["digest"])
-        template = gather.get("template", {})
+        template = gather.get("template", gather)  # a copy of joined cubes tells some of it itself
         values, reduce = str(template.get("values", "raw")), template.get("reduce")
     except NOT_OF_A_CUBE as error:
         raise StoreError(f"{shown}: {why_no_cube(error)}") from error

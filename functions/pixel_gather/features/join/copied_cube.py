@@ -122,6 +122,8 @@ def _record(members: Sequence[Member], *, any_grid: bool) -> dict[str, Any]:
         "digest": xxhash.xxh3_128_hexdigest(told.encode()),
         "planned_at": datetime.now(UTC).isoformat(timespec="microseconds"),
         JOINED: [each.place for each in members],
+        "values": members[0].values,
+        "reduce": members[0].reduce,
     }
 
 

@@ -272,7 +272,8 @@ def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def reduced_by(attributes: Mapping[str, Any]) -> str | None:
     """Return what a cube's rows are reduced by, such as ``month``. None if each row is a scene."""
     try:
-        reduce = gather_of(attributes)["template"]["reduce"]
+        gather = gather_of(attributes)
+        reduce = gather.get("template", gather)["reduce"]  # a copy of joined cubes tells it itself
         return None if reduce is None else str(reduce["by"])
     except (ValueError, KeyError, TypeError):  # no gather has written it
         return None
