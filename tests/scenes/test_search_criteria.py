@@ -1,12 +1,13 @@
 """Which scenes are looked for, and which ones are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.scenes.item import scene_key
-from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted, wanted_items
+from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, is_wanted, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from scenes.scenes import item
 
@@ -49,6 +50,24 @@ def test_one_scene_may_be_the_most() -> None:
     assert list(wanted_items([scene, scene], wanted, name="item", skipped=SkippedItems())) == [scene]
     with pytest.raises(BudgetError, match="finds more than 1 scene:"):
         list(wanted_items([scene, item("other")], wanted, name="item", skipped=SkippedItems()))
+
+
+def test_a_condition_on_what_no_item_has_is_told() -> None:
+    """Nothing is found, and nobody would know why."""
+    some = [item("a", eo__cloud_cover=40), item("b", gsd=10)]
+
+    def found(where: str, items: Sequence[dict[str, Any]] = some) -> list[dict[str, Any]]:
+        wanted = SearchCriteria.of(where=where)
+        return list(wanted_items(items, wanted, name="item", skipped=SkippedItems()))
+
+    with pytest.raises(NoSceneError, match=r"no item has the property cloud_cover; did you mean eo:cloud_c"):
+        found("gsd=10 and cloud_cover<50")
+    with pytest.raises(NoSceneError, match="no item has the property x; there are datetime, eo:cloud_cover,"):
+        found("x=1")
+    assert found("gsd=20") == found("eo:cloud_cover<10") == found("x=1", []) == []
+    many = item("c")
+    many["properties"] |= {f"p{n}": n for n in range(2_000)}
+    assert found("x=1", [many, item("d", x=2)]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Which scenes are looked for: in one's own catalog, by a STAC API, by CMR or in a file. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
 
 MOST_SCENES: Final = 100_000
 """Found by one search, if it does not say otherwise."""
+
+_MOST_KNOWN: Final = 1_000
+"""Most names of properties that are kept for an error."""
 
 
 class NoSceneError(RequestError):
@@ -99,11 +103,17 @@ def wanted_items[Item: Mapping[str, Any]](
 
     Raises:
         BudgetError: More of them are wanted than ``wanted.most``.
+        NoSceneError: None is wanted, and a condition names a property that none has.
     """
     seen: set[int] = set()
+    names = {each.name for each in wanted.where}
+    lacking, known = set(names), set[str]()
     for item in items:
         try:
             key = scene_key(item, name=name)
+            if lacking and len(known) < _MOST_KNOWN:
+                known.update(map(str, item["properties"]))
+            lacking.difference_update(item["properties"])
             if key.hash in seen or not is_wanted(item, key, wanted):
                 continue
         except RequestError as error:
@@ -113,6 +123,26 @@ def wanted_items[Item: Mapping[str, Any]](
         if len(seen) > wanted.most:
             raise too_many(wanted)
         yield item
+    if lacking and not seen:
+        check_properties(wanted, sorted(known | names - lacking), of=name)
+
+
+def check_properties(wanted: SearchCriteria, known: Sequence[str], *, of: str) -> None:
+    """Say which condition names a property that none has.
+
+    Args:
+        wanted: The search.
+        known: Names of properties. If there are none, nothing is said.
+        of: What lacks it, such as ``item``.
+
+    Raises:
+        NoSceneError: There is such a condition.
+    """
+    for condition in wanted.where if known else ():
+        if condition.name not in known:
+            near = get_close_matches(condition.name, known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[:20])}"
+            raise NoSceneError(f"no {of} has the property {condition.name}; {hint}", field="where")
 
 
 def too_many(wanted: SearchCriteria) -> BudgetError:

@@ -25,7 +25,7 @@ from pixel_gather.core.request.web_address import CMR, same_host_only, without_q
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.scenes.item import hash_of, scene_key
 from pixel_gather.core.scenes.scenes_from_headers import item_of_headers
-from pixel_gather.core.scenes.search_criteria import SearchCriteria, is_wanted
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, check_properties, is_wanted
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog_writer import (
@@ -48,7 +48,6 @@ from pixel_gather.in_process.places import (
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.event_loop import run
 from pixel_gather.io.scenes.catalog_format import Origin
-from pixel_gather.io.scenes.found_scenes import check_properties
 from pixel_gather.io.scenes.geoparquet import items_of_geoparquet, write_geoparquet
 from pixel_gather.io.scenes.item_files import items_of_file
 from pixel_gather.io.scenes.search_cmr import cmr_items
@@ -243,7 +242,7 @@ def remove_scenes(
                     field="search",
                 )
             if before is not None and spooled.n_items == n_before:
-                check_properties(wanted, before.properties)
+                check_properties(wanted, before.properties, of="scene of the catalog")
             origins = () if before is None else before.origins
             written = replace_version(spooled, store, key, origins=origins, present=present)
             if written is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from pixel_gather.core.model.shown import shown
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.core.scenes.scene_sources import Address, SceneSource, asset_choices, sources_of
-from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, too_many
+from pixel_gather.core.scenes.search_criteria import SearchCriteria, check_properties, too_many
 from pixel_gather.io.scenes.search_own_catalog import Catalog, ReplacedError, open_catalog
 from pixel_gather.io.store.object_store import Store
 
@@ -131,19 +130,8 @@ async def _scenes_of(opened: Catalog, wanted: SearchCriteria, take: Callable[[It
             raise too_many(wanted)
         items.append(take(item))
     if not items:
-        check_properties(wanted, opened.header.properties)
+        check_properties(wanted, opened.header.properties, of="scene of the catalog")
     return FoundScenes(items=tuple(items), etag=opened.etag, n_gets=opened.n_gets)
-
-
-def check_properties(wanted: SearchCriteria, known: Sequence[str]) -> None:
-    """Say which condition names a property that no scene has."""
-    for condition in wanted.where if known else ():
-        if condition.name not in known:
-            near = get_close_matches(condition.name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[:20])}"
-            raise NoSceneError(
-                f"no scene of the catalog has the property {condition.name}; {hint}", field="where"
-            )
 
 
 def with_latest(found: FoundScenes, duplicates: Duplicates, *, by: Sequence[str] = ()) -> FoundScenes:
