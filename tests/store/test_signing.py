@@ -138,12 +138,13 @@ def test_others_objects_are_not_signed(tmp_path: Path) -> None:
     [
         (Answer(status=429, headers={"retry-after": "0"}), Status.TIMED_OUT, "stays busy", 6),
         (Answer(status=429, headers={"retry-after": "900"}), Status.TIMED_OUT, "stays busy", 1),
+        (Answer(status=404, headers={"retry-after": "0"}), Status.DENIED, "knows no such container", 6),
         (Answer(status=401), Status.DENIED, "refuses the token", 1),
         (token(minutes=-5), Status.DENIED, "tokens that have expired", 3),
         (Answer(body={"token": "x"}), Status.DENIED, "no token", 1),
         (Answer(body=b"<html>"), Status.DENIED, "no token", 1),
     ],
-    ids=["busy", "busy for long", "refused", "expired", "odd", "no JSON"],
+    ids=["busy", "busy for long", "unknown", "refused", "expired", "odd", "no JSON"],
 )
 def test_a_service_that_gives_no_token_costs_its_sources(
     kind: Sign, answer: Answer, status: Status, said: str, most_asked: int

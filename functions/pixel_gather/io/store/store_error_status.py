@@ -26,7 +26,7 @@ from pixel_gather.io.store.open_bucket import (
     NOT_PUBLIC,
     WHO_PAYS,
 )
-from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
+from pixel_gather.io.store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE, UNKNOWN
 
 _IF_READERS_PAY: Final = "where readers pay if requester_pays is not set"
 _REFUSED: Final = (
@@ -71,7 +71,7 @@ _OF_THE_STORE: Final[_ByText] = (
         ("<Code>RequestTimeTooSkewed<",),
         (Status.DENIED, "the clock of this machine is wrong, so AWS refuses its signatures: set it", 0),
     ),
-    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD, SETTINGS_FILE)),
+    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, UNKNOWN, EXPIRED, ODD, SETTINGS_FILE)),
     ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
     (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
     (

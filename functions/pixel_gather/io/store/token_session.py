@@ -13,11 +13,15 @@ _LONGEST_WAIT_S: Final = 60.0
 _CONNECT_S: Final = 5.0
 _READ_S: Final = 30.0
 _LARGEST_NBYTES: Final = 1 << 20
-_BUSY: Final = frozenset({404, 429, 500, 502, 503, 504})
+_NOT_FOUND: Final = 404
+_BUSY: Final = frozenset({_NOT_FOUND, 429, 500, 502, 503, 504})
 """With 404: Planetary Computer has answered 404 for a container and signed for it a moment later."""
 
 BUSY: Final = "the signing service stays busy: try again later"
 REFUSED: Final = "the signing service refuses the token: give another one"
+UNKNOWN: Final = (
+    "the signing service knows no such container: what is not its own is read only without sign (--sign)"
+)
 EXPIRED: Final = "the signing service hands out tokens that have expired: try again later"
 ODD: Final = "the signing service's answer holds no token"
 SETTINGS_FILE: Final = (
@@ -45,6 +49,8 @@ class TokenAnswer:
 
     def raise_for_status(self) -> None:
         """Raise SigningError for an answer without a token."""
+        if self.status_code == _NOT_FOUND:
+            raise SigningError(UNKNOWN)
         if self.status_code in _BUSY:
             raise SigningError(BUSY)
         if self.status_code in range(400, 500):
