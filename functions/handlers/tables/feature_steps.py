@@ -114,6 +114,7 @@ class FeatureSteps(Struct, frozen=True):
             await self._write_inputs(name, opened, given, files)
             removals = await count_removals(self.deployment, asked.append_to or name)
             if begun and result is None and goes_on(begun, now_s=time.time(), removals=removals):
+                _check_limits(asked.limits, begun.n_wanted, _map_round(begun, self._most_workers))
                 return await self._plan_round(name, begun, execution)  # it has failed, or still runs
             # Here the table has no rounds yet, its last attempt is too old, or it was written and removed.
             # It gets new rounds.
@@ -158,8 +159,7 @@ class FeatureSteps(Struct, frozen=True):
             most_workers=self._most_workers,
             least_tasks=-(-plan.n_lines // _LINES_PER_TASK),
         )
-        images = counted(plan.n_images, "image")
-        limits.check(images, seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD)
+        _check_limits(limits, plan.n_images, planned)
         return plan, planned
 
     async def after(self, name: str, number: int, *, execution: str) -> dict[str, Any]:
@@ -385,6 +385,11 @@ def _first_state(opened: FeatureTable, plan: TablePlan, *, number: int, removals
         has_base=opened.base is not None,
         removals=removals,
     )
+
+
+def _check_limits(limits: TableLimits, n_images: int, planned: MapRound) -> None:
+    images = counted(n_images, "image")
+    limits.check(images, seconds=planned.seconds, usd=planned.usd, instead=_INSTEAD)
 
 
 def _map_round(state: FeatureState, most_workers: int) -> MapRound:

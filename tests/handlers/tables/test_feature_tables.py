@@ -381,6 +381,8 @@ def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
     assert (verdict["n_missing"], again["n_missing"]) == (N, N - 1)
     assert verdict["manifest"]["key"] != again["manifest"]["key"]  # the first may still be read
     assert (verdict["shard_limit_s"], verdict["late_shard_s"]) == (120, 840)
+    refused = service.begun(body | {"limits": {"usd": 1e-6}}, "c")  # limits are not in a table's name
+    assert refused["cause"].startswith(f"limits.usd: {N} images would cost about")
 
 
 @pytest.mark.long
