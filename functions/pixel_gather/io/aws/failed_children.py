@@ -1,6 +1,6 @@
 """Why children of a Map Run failed, and what to do about it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pixel_gather.io.aws.execution_json import json_object, said_by_function
@@ -49,19 +49,13 @@ _SIGNS_OF_DENIAL: Final = ("accessdenied", "access denied", "forbidden", "not au
 """In lower case. Causes of Lambda hold the id of a request, and an id may hold the digits 403."""
 
 
-def describe_failures(children: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Describe children of a Map Run that failed.
-
-    The children are answers of DescribeExecution.
+def describe_failure(child: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a child of a Map Run that failed, which is an answer of DescribeExecution.
 
     Returns:
-        For each, ``shards`` with the indexes that it had to fill, ``error``, ``cause`` and ``advice``. Some
-        of its shards may be filled.
+        ``shards`` with the indexes that it had to fill, ``error``, ``cause`` and ``advice``. Some of its
+        shards may be filled.
     """
-    return [_failure(each) for each in children]
-
-
-def _failure(child: Mapping[str, Any]) -> dict[str, Any]:
     error = child.get("error") or "States.TaskFailed"
     cause = said_by_function(child.get("cause") or "")[:_LONGEST_CAUSE]
     given = json_object(child.get("input")) or {}

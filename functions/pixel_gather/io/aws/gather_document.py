@@ -14,7 +14,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import REFUSALS, HaltedError
 from pixel_gather.core.estimate.fleet import child_sizes
 from pixel_gather.io.aws.execution_json import json_object, said_by_function
-from pixel_gather.io.aws.failed_children import describe_failures
+from pixel_gather.io.aws.failed_children import describe_failure
 
 STATES: Final = {
     "RUNNING": "running",
@@ -88,7 +88,7 @@ def status_document(seen: SeenExecution, *, now: datetime, links_from: str) -> d
         "sources": _sources(shards, summary, result),
         "usd": _usd(shards, summary, result),
         "error": error_of(found),
-        "failures": describe_failures(seen.failed),
+        "failures": list(map(describe_failure, seen.failed)),
         "result": result,
         "warnings": [
             *(result or summary).get("warnings", _waits(found, summary)),
