@@ -531,10 +531,10 @@ def test_a_header_of_many_blocks_is_there_for_the_first_read_alone(monkeypatch: 
 
     async def work(reader: GdalReader) -> None:
         source = await reader.open_("file:///a", overview=None, cost=Cost())
-        n_blocks.append(len(source._session.pinned.blocks))
+        n_blocks.append(len(source.pinned.blocks))
         out = np.zeros((2, WINDOW.height, WINDOW.width), "uint16")
         await source.read_into([(out, WINDOW)], (1, 2), masked=False)
-        n_blocks.append(len(source._session.pinned.blocks))
+        n_blocks.append(len(source.pinned.blocks))
         np.testing.assert_array_equal(out, IMAGE[:, 40:130, 30:130])
 
     _run(work, objects, settings=GdalSettings(max_children=1, block_nbytes=16, first_read_nbytes=32))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from copy import replace
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Protocol
 
@@ -100,7 +100,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
             pinned = await PinnedObject.open_(
                 self._objects, href, etag=etag, cost=cost, settings=self._settings, head=head
             )
-            session = _Session(
+            source = GdalSource(
                 token=next(_tokens),
                 pinned=pinned,
                 driver=choose_driver(pinned.start, href=href),
@@ -108,33 +108,42 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
                 children=self._children,
                 places=self._places,
             )
-            header = await session.open_()
+            await source.open_()
         finally:
             cost.open_s += time.perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
             cost.read_s, cost.decode_s = read_s, decode_s  # the seconds of its requests are in ``open_s``
-        return GdalSource(header, session)
+        return source
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class GdalSource:
-    """One source that GDAL has opened. It is opened again if its child has opened another one since."""
+    """One source that GDAL has opened. Each request about it goes to any free child.
 
-    packed_header: bytes | None = None
+    It is opened again if that child has opened another one since.
+    """
+
+    token: int
+    pinned: PinnedObject
+    driver: str
+    overview: int | None
+    children: Children
+    places: _Places
+    header: Header = field(init=False)
+    """Of what is read, once it is open."""
+
+    n_overviews: int = field(default=0, init=False)
+    """Overviews of the whole file, once it is open at full resolution."""
+
+    hides_pixels: bool = False
+    """Whether a read came with a mask. It stays true, as other reads go on at the same time."""
+
+    packed_header: bytes | None = field(default=None, init=False)
     """Always None: GDAL does not say which bytes the header came from."""
 
-    from_packed_header = False
-
-    resampling: str | None = None
+    from_packed_header: bool = field(default=False, init=False)
+    resampling: str | None = field(default=None, init=False)
     """Always None: then every way is taken to be possible."""
-
-    def __init__(self, header: Header, session: "_Session") -> None:
-        self.header = header
-        self._session = session
-
-    @property
-    def hides_pixels(self) -> bool:
-        """Whether a read came with a mask."""
-        return self._session.had_mask
 
     async def overviews(self) -> tuple["GdalSource", ...]:
         """Return each overview, largest first; of JPEG2000, its resolution levels.
@@ -143,9 +152,9 @@ class GdalSource:
             SourceError: An overview cannot be opened.
         """
         found = []
-        for overview in range(self._session.n_overviews):
-            session = replace(self._session, token=next(_tokens), overview=overview)
-            found.append(GdalSource(await session.open_(), session))
+        for overview in range(self.n_overviews):
+            found.append(replace(self, token=next(_tokens), overview=overview))
+            await found[-1].open_()
         return tuple(found)
 
     def known_reads(self, window: Window, bands: Sequence[int]) -> None:
@@ -167,10 +176,8 @@ class GdalSource:
         raise self._no_tiles()
 
     def _no_tiles(self) -> SourceError:
-        return SourceError(
-            "only GDAL can read it, so its tiles cannot be kept as they are",
-            href=self.header.href,
-            status=Status.UNSUPPORTED,
+        return self._error(
+            "only GDAL can read it, so its tiles cannot be kept as they are", Status.UNSUPPORTED
         )
 
     async def read_into(
@@ -195,41 +202,18 @@ class GdalSource:
         if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
             raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
         if not all(1 <= band <= self.header.n_bands for band in bands):
-            raise SourceError(
-                f"has {counted(self.header.n_bands, 'band')}, not band {max(bands)}",
-                href=self.header.href,
-                status=Status.UNLIKE,
-            )
+            said = f"has {counted(self.header.n_bands, 'band')}, not band {max(bands)}"
+            raise self._error(said, Status.UNLIKE)
         part = window.clipped(width=self.header.width, height=self.header.height)
         if part is None:
             return
         col, row = part.col_off - window.col_off, part.row_off - window.row_off
-        await self._session.read_into(
+        await self._read_part(
             out[:, row : row + part.height, col : col + part.width], part, bands, masked=masked
         )
 
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Session:
-    """The requests about one source. Each goes to any free child."""
-
-    token: int
-    pinned: PinnedObject
-    driver: str
-    overview: int | None
-    children: Children
-    places: _Places
-    size: tuple[int, int] = (0, 0)
-    """Width and height of what is read, once it is open."""
-
-    n_overviews: int = 0
-    """Overviews of the whole file, once it is open at full resolution."""
-
-    had_mask: bool = False
-    """Whether a read came with a mask. It stays true, as other reads go on at the same time."""
-
-    async def open_(self) -> Header:
-        """Have a child open the source. Return its header."""
+    async def open_(self) -> None:
+        """Have a child open the source, and take its header."""
         answer: dict[str, Any] = {}
 
         async def on_frame(child: Child, _kind: Kind, nbytes: int) -> bool:
@@ -241,10 +225,9 @@ class _Session:
         self.pinned.hand_on(pinned)
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
         self.n_overviews = answer.pop("n_overviews")
-        self.size = answer["width"], answer["height"]
         answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
         meanings = answer.pop("meanings")
-        return Header(
+        self.header = Header(
             href=self.pinned.href,
             etag=self.pinned.etag,
             nbytes=self.pinned.nbytes,
@@ -261,7 +244,7 @@ class _Session:
             **answer,
         )
 
-    async def read_into(
+    async def _read_part(
         self, out: np.ndarray[Any, Any], part: Window, bands: Sequence[int], *, masked: bool
     ) -> None:
         """Have a child read a part of the raster into an array of its shape."""
@@ -274,7 +257,7 @@ class _Session:
             target = out[:, start:stop]
             if kind is Kind.MASK:
                 n_bands, height, width = target.shape
-                self.had_mask = True
+                self.hides_pixels = True
                 n_masks = n_bands if nbytes - 16 == target.size else 1
                 masks.append(np.empty((n_masks, height, width), np.uint8))
                 _check(nbytes - 16, masks[-1].nbytes)
@@ -290,7 +273,8 @@ class _Session:
         window = (part.col_off, part.row_off, part.width, part.height)
         pinned = self.pinned.copy()
         with self._reading():
-            ranges = await find_stored_ranges(pinned, self.driver, part, bands, size=self.size, masked=masked)
+            size = self.header.width, self.header.height
+            ranges = await find_stored_ranges(pinned, self.driver, part, bands, size=size, masked=masked)
             self.pinned.keep(pinned)
         async with self.places.of(ranges):
             with self._reading():
