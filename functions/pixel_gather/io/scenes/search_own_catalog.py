@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import obstore
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixel_gather.core.area import box_of_item, unwrap_box, unwrapped_shape
 from pixel_gather.core.errors import StoreError
@@ -78,45 +78,35 @@ class Page(Struct, frozen=True, kw_only=True):
     """Where the next page begins; None where this is the last one."""
 
 
-class Catalog:
-    """One version of a catalog, open for searches; belongs to one event loop."""
+class Catalog(Struct, kw_only=True, eq=False):
+    """One version of a catalog, open for searches; belongs to one event loop. `open_catalog` makes it."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        key: str,
-        etag: str | None,
-        header: CatalogHeader,
-        table: BlockTable,
-        offsets: np.ndarray[Any, Any],
-        parts: CatalogParts,
-        blocks: memoryview | None,
-    ) -> None:
-        """Use `open_catalog`."""
-        self.header = header
-        self.etag = etag
-        """ETag of the columns. It changes with every version."""
+    store: Store
+    key: str
+    etag: str | None
+    """ETag of the columns. It changes with every version."""
 
-        self.n_gets = _N_GETS_TO_OPEN
-        """Requests sent so far."""
+    header: CatalogHeader
+    table: BlockTable
+    offsets: np.ndarray[Any, Any]
+    """Where groups of items begin; the last one, where all end."""
 
-        self._store = store
-        self._key = key
-        self._items_key = str(PurePosixPath(key).with_name(header.items_key))
-        self._table = table
-        self._offsets = offsets
-        self._parts = parts
-        self._blocks = blocks
-        self._fetched = KeptValues[int, Columns](_BLOCKS_KEPT_NBYTES)
-        self._groups = KeptValues[int, list[bytes]](_GROUPS_KEPT_NBYTES)
-        self._footprints = KeptValues[int, Any](_FOOTPRINTS_KEPT_NBYTES)
+    parts: CatalogParts
+    blocks: memoryview | None
+    """All blocks, if they are held."""
+
+    n_gets: int = _N_GETS_TO_OPEN
+    """Requests sent so far."""
+
+    _fetched: KeptValues[int, Columns] = field(default_factory=lambda: KeptValues(_BLOCKS_KEPT_NBYTES))
+    _groups: KeptValues[int, list[bytes]] = field(default_factory=lambda: KeptValues(_GROUPS_KEPT_NBYTES))
+    _footprints: KeptValues[int, Any] = field(default_factory=lambda: KeptValues(_FOOTPRINTS_KEPT_NBYTES))
 
     async def matches(self, query: SceneQuery) -> Matches:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
         query = replace(query, known_collections=self.header.collections)
         found = []
-        numbers = self._table.find_blocks(query).tolist()
+        numbers = self.table.find_blocks(query).tolist()
         for some in batched(numbers, _N_AT_A_TIME, strict=False):
             blocks = await self._blocks_of(some)
             for number, block in zip(some, blocks, strict=True):
@@ -212,7 +202,7 @@ class Catalog:
         return Page(items=tuple(found), next=None)
 
     async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
-        if (held := self._blocks) is not None:
+        if (held := self.blocks) is not None:
             return [
                 block_of_bytes(held[slice(*self._block_extent(number))], self.header.n_in_block(number))
                 for number in numbers
@@ -230,8 +220,8 @@ class Catalog:
         if (kept := self._fetched.get(number)) is not None:
             return kept
         self.n_gets += 1
-        first = self._parts.blocks
-        content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
+        first = self.parts.blocks
+        content = await _range(self.store, columns_key(self.key), first + start, first + stop, self.etag)
         block = block_of_bytes(content, n)
         self._fetched.put(number, block, stop - start)
         return block
@@ -250,9 +240,10 @@ class Catalog:
 
     async def _fetched_group(self, number: int) -> list[bytes]:
         self.n_gets += 1
-        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
-        content = await _range(self._store, self._items_key, start, stop, None)
-        return group_of_bytes(content, name=self._items_key)
+        start, stop = int(self.offsets[number]), int(self.offsets[number + 1])
+        items_key = str(PurePosixPath(self.key).with_name(self.header.items_key))
+        content = await _range(self.store, items_key, start, stop, None)
+        return group_of_bytes(content, name=items_key)
 
 
 async def open_catalog(
@@ -297,7 +288,7 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
     content = await _range(store, columns, parts.table, parts.stop if is_held else parts.blocks, etag)
     n_before_blocks = parts.blocks - parts.table
     return Catalog(
-        store,
+        store=store,
         key=key,
         etag=etag,
         header=header,
