@@ -58,7 +58,7 @@ def _found(
     seen: set[str] = set()
     n = 0
     while True:
-        answer = client.get(url, headers={} if after is None else {_SEARCH_AFTER: after})
+        answer = client.ask(url, headers={} if after is None else {_SEARCH_AFTER: after})
         found = answer.body.get("items") if isinstance(answer.body, Mapping) else None
         if not isinstance(found, list):
             raise StoreError("CMR does not answer with a page of granules")

@@ -36,17 +36,17 @@ _OF_CLIENT: Final = frozenset({"host", "connection", "content-length", "content-
 class _PageRequest(Struct, frozen=True, kw_only=True):
     """One request of a paged search."""
 
-    method: str
     url: str
     body: dict[str, Any] | None = None
+    """Sent by POST; None for a GET."""
+
     headers: dict[str, str] = {}
     """Names in lower case."""
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(
-            json.dumps([self.method, self.url, self.body, self.headers], sort_keys=True).encode()
-        ).hexdigest()
+        said = json.dumps([self.url, self.body, self.headers], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()
 
 
 def search_items(
@@ -81,7 +81,7 @@ def search_items(
 
 
 def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest:
-    landing = _mapping(client.get(api), api)
+    landing = _mapping(client.ask(api), api)
     links = _links(landing, "search")
     if not links:
         raise RequestError(
@@ -93,8 +93,8 @@ def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest
     url = with_query_of(found, api)
     body = _body(search, can_query=_QUERY_CLASS in str(landing.get("conformsTo")))
     if posts is not None:
-        return _PageRequest(method="POST", url=url, body=body)
-    return _PageRequest(method="GET", url=_with_parameters(url, body))
+        return _PageRequest(url=url, body=body)
+    return _PageRequest(url=_with_parameters(url, body))
 
 
 def _body(search: SearchCriteria, *, can_query: bool) -> dict[str, Any]:
@@ -135,11 +135,7 @@ def _pages(first: _PageRequest, client: JsonClient, *, key_of: str) -> Iterator[
                 f"{urlsplit(asked.url).netloc} repeats its pages; the search cannot be completed"
             )
         seen.add(asked.digest)
-        if asked.body is None:
-            answer = client.get(asked.url, headers=asked.headers)
-        else:
-            answer = client.post(asked.url, asked.body, headers=asked.headers)
-        page = _mapping(answer, asked.url)
+        page = _mapping(client.ask(asked.url, body=asked.body, headers=asked.headers), asked.url)
         items = page.get("features")
         has_links = isinstance(page.get("links") or [], list)
         is_page = not items or (isinstance(items, list) and any(isinstance(item, dict) for item in items))
@@ -169,12 +165,12 @@ def _next(page: Mapping[str, Any], asked: _PageRequest, key_of: str) -> _PageReq
         raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
     headers = (asked.headers if link.get("merge") else {}) | _headers(link.get("headers"))
     if str(link.get("method", "GET")).upper() != "POST":
-        return _PageRequest(method="GET", url=url, headers=headers)
+        return _PageRequest(url=url, headers=headers)
     given = link.get("body")
     body = dict(given) if isinstance(given, Mapping) else {}
     if link.get("merge"):
         body = (asked.body or {}) | body
-    return _PageRequest(method="POST", url=url, body=body or asked.body, headers=headers)
+    return _PageRequest(url=url, body=body or asked.body, headers=headers)
 
 
 def _links(page: Mapping[str, Any], rel: str) -> list[Mapping[str, Any]]:

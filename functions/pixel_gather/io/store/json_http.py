@@ -50,12 +50,8 @@ class JsonClient:
             retries=False, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_SILENCE_S)
         )
 
-    def get(self, url: str, *, headers: dict[str, str] | None = None) -> JsonAnswer:
-        """Ask by GET; errors are those of `post`."""
-        return self._ask("GET", url, None, headers or {})
-
-    def post(self, url: str, body: Any, *, headers: dict[str, str] | None = None) -> JsonAnswer:
-        """Ask by POST with a body of JSON.
+    def ask(self, url: str, *, body: Any = None, headers: Mapping[str, str] = {}) -> JsonAnswer:
+        """Ask by GET, or by POST with a body of JSON.
 
         Raises:
             RequestError: The address may not be asked, or the server refuses the request.
@@ -64,14 +60,10 @@ class JsonClient:
             UnreachableError: There is no answer.
             StoreError: The answer is no JSON, or too large.
         """
-        of_body = {"content-type": "application/json"}
-        return self._ask("POST", url, json.dumps(body).encode(), (headers or {}) | of_body)
-
-    def _ask(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> JsonAnswer:
         self.check_url(url)
         for attempt in range(_TRIES):
             try:
-                status, answered, content = self._once(method, url, body, headers)
+                status, answered, content = self._once(url, body, headers)
             except UnreachableError:
                 if attempt == _TRIES - 1:
                     raise
@@ -82,18 +74,17 @@ class JsonClient:
             self._sleep(_wait_s(answered, attempt))
         raise AssertionError("the last try returns or raises")
 
-    def _once(
-        self, method: str, url: str, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, dict[str, str], bytes]:
+    def _once(self, url: str, body: Any, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
         import urllib3  # noqa: PLC0415 # as above
 
         self.n_requests += 1
+        of_body = {} if body is None else {"content-type": "application/json"}
         try:
             answer = self._pool.request(
-                method,
+                "GET" if body is None else "POST",
                 url,
-                body=body,
-                headers=_HEADERS | headers,
+                body=None if body is None else json.dumps(body),
+                headers={**_HEADERS, **headers, **of_body},
                 redirect=False,
                 preload_content=False,
             )
