@@ -13,8 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.geotiff.packed_header import MAX_PACKED_NBYTES, peek
-from pixel_gather.io.parquet.parquet_batches import parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import checked_batches, parquet_batches
 from pixel_gather.io.store.object_store import Objects, Store
 from pixel_gather.io.store.open_list_file import (
     PARQUET_MAGIC,
@@ -170,12 +169,8 @@ def stored_grids(content: bytes, *, without: Container[str] = ()) -> Iterator[Gr
         RequestError: It is no header index.
         BusyError: The process that reads Parquet does not start.
     """
-    held: Any = io.BytesIO(content)
-    with (
-        io.BufferedReader(held) as file,
-        parquet_errors("the index is damaged", field=FIELD, check=no_deadline),
-    ):
-        for batch in _checked_batches(file, no_deadline):
+    with parquet_errors("the index is damaged", field=FIELD, check=no_deadline):
+        for batch in _checked_batches(io.BytesIO(content), no_deadline):
             columns = (batch[name].to_pylist() for name in (_HREF, "width", "height", "crs", "transform"))
             for href, width, height, crs, transform in zip(*columns, strict=True):
                 if href in without:
@@ -216,9 +211,8 @@ def _to_batch(batch: Sequence[Entry], schema: "Schema") -> "RecordBatch":
     return RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _checked_batches(file: io.BufferedReader, check: Check) -> "Iterator[RecordBatch]":
-    check_pages(file, field=FIELD, check=check)
-    schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+def _checked_batches(file: IO[bytes], check: Check) -> "Iterator[RecordBatch]":
+    schema, batches = checked_batches(file, field=FIELD, batch_size=_N_ROWS_PER_BATCH, check=check)
     _check_columns(schema)
     return batches
 

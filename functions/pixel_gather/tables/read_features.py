@@ -10,7 +10,7 @@ from copy import replace
 from datetime import date
 from functools import partial
 from itertools import batched
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -20,8 +20,7 @@ from pixel_gather.core.area import notes_of_wide, shape_error, unwrapped_shape, 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.io.lists.list_columns import parse_time
-from pixel_gather.io.parquet.parquet_batches import parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import checked_batches
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, no_deadline, parquet_errors
 from pixel_gather.tables.features import (
     LONLAT,
@@ -431,8 +430,7 @@ def _parquet(file: IO[bytes], name: str) -> tuple["Table", Shapes | None, str | 
     from arro3.core import Table  # noqa: PLC0415 # 0.1 s, for features alone
 
     with parquet_errors("this is not Parquet, or is damaged", field=name, check=no_deadline):
-        check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
-        schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
+        schema, batches = checked_batches(file, field=name, batch_size=_N_PER_BATCH)
         geo = {key.decode(): value for key, value in schema.metadata.items()}.get("geo")
         if geo is None:
             return Table.from_batches(list(batches), schema=schema), None, None

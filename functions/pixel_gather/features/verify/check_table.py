@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.in_process.places import show_place
-from pixel_gather.io.parquet.parquet_batches import ParquetError, parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import ParquetError, checked_batches
 from pixel_gather.io.store.object_store import Objects
-from pixel_gather.io.store.open_list_file import no_deadline, open_list_file
+from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.tables.table_receipt import digest_of_images, file_digest, read_receipt
 
 _BATCH = 65_536
@@ -67,8 +66,7 @@ def _images(href: str, objects: Objects, *, table: str) -> tuple[dict[str, Any],
         ) from error
     with closing(file):
         try:
-            check_pages(file, field="images", check=no_deadline)
-            schema, batches = parquet_batches(file, batch_size=_BATCH)
+            schema, batches = checked_batches(file, field="images", batch_size=_BATCH)
             receipt = read_receipt(schema.metadata)
             names = [name for name in schema.names if name != "time"]
             columns: list[list[Any]] = [[] for _ in names]

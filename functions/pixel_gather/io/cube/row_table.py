@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
@@ -25,11 +25,9 @@ from pixel_gather.core.results.row_coordinates import (
     are_booleans,
     missing_in,
 )
-from pixel_gather.io.parquet.parquet_batches import parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import checked_batches
 from pixel_gather.io.store.list_objects import list_objects
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.open_list_file import no_deadline
 
 if TYPE_CHECKING:
     from arro3.core import Array, RecordBatch
@@ -127,10 +125,7 @@ def read_row_table(
         ParquetError: It is damaged.
         ValueError: Its headers or its metadata are.
     """
-    check_pages(
-        io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))), field=ROWS_KEY, check=no_deadline
-    )
-    schema, batches = parquet_batches(io.BytesIO(content), batch_size=CHUNK_ROWS)
+    schema, batches = checked_batches(io.BytesIO(content), field=ROWS_KEY, batch_size=CHUNK_ROWS)
     metadata: dict[str, Any] = json.loads(schema.metadata[METADATA_KEY.encode()])
     there = [name for name in schema.names if names is None or name in names]
     return metadata, ({name: _values(name, batch) for name in there} for batch in batches)

@@ -23,8 +23,7 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.request.given_rows import is_data_frame
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.lists.list_columns import check_names
-from pixel_gather.io.parquet.parquet_batches import parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import checked_batches
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
 
 type Record = tuple[int, Mapping[str, object]]
@@ -391,8 +390,7 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
         if _first_bytes(file, name, check) != PARQUET_MAGIC:
             raise RequestError("this is not Parquet, as its name says", field=name)
         with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
-            check_pages(file, field=name, check=check)
-            schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+            schema, batches = checked_batches(file, field=name, batch_size=_N_ROWS_PER_BATCH, check=check)
             most_nbytes = _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES
             yield from _batch_records(schema, batches, name, check, most_nbytes=most_nbytes)
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import BusyError, StoreError
 from pixel_gather.io.child_channel import PAIR, Channel, Kind
 from pixel_gather.io.limit_child import clean_environment
+from pixel_gather.io.parquet.parquet_pages import check_pages
 from pixel_gather.io.store.open_list_file import Check, no_deadline
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ def parquet_batches(
     tables = _tables(file, batch_size, check)
     schema = next(tables).schema
     return schema, (batch for table in tables for batch in table)
+
+
+def checked_batches(
+    file: IO[bytes], *, field: str, batch_size: int, check: Check = no_deadline
+) -> "tuple[Schema, Iterator[RecordBatch]]":
+    """Do as `parquet_batches`, after a look at the pages of a file that anybody may have written.
+
+    Raises:
+        RequestError, ValueError: As `check_pages`. The error names ``field``.
+        ParquetError: The file cannot be decoded. The batches raise it, too.
+    """
+    check_pages(file, field=field, check=check)
+    return parquet_batches(file, batch_size=batch_size, check=check)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ arro3 reads the file. Each page has one, a small structure in Thrift's compact p
 
 import io
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.io.store.open_list_file import PARQUET_MAGIC, Check
@@ -31,7 +31,7 @@ _DICTIONARY: Final = 2
 type _Struct = dict[int, Any]
 
 
-def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
+def check_pages(file: IO[bytes], *, field: str, check: Check) -> None:
     """Refuse a Parquet file whose pages take too much memory.
 
     The file is left at its start. ``check`` is called for every page.
@@ -50,7 +50,7 @@ def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
     file.seek(0)
 
 
-def unpacked_nbytes(file: io.BufferedReader, *, check: Check) -> int:
+def unpacked_nbytes(file: IO[bytes], *, check: Check) -> int:
     """Return the most memory that the pages take at one time, according to their headers.
 
     The file's position afterwards is undefined. ``check`` is called for every page.
@@ -64,7 +64,7 @@ def unpacked_nbytes(file: io.BufferedReader, *, check: Check) -> int:
         raise ValueError("its headers cannot be understood") from error
 
 
-def _row_groups(file: io.BufferedReader) -> list[_Struct]:
+def _row_groups(file: IO[bytes]) -> list[_Struct]:
     end = file.seek(0, io.SEEK_END)
     file.seek(max(end - _TAIL_NBYTES, 0))
     tail = file.read(_TAIL_NBYTES)
@@ -78,11 +78,11 @@ def _row_groups(file: io.BufferedReader) -> list[_Struct]:
     return groups
 
 
-def _largest_of_row_group(file: io.BufferedReader, group: _Struct, check: Check) -> int:
+def _largest_of_row_group(file: IO[bytes], group: _Struct, check: Check) -> int:
     return sum(_largest_of_column(file, chunk[_COLUMN], check) for chunk in group[_COLUMNS])
 
 
-def _largest_of_column(file: io.BufferedReader, column: _Struct, check: Check) -> int:
+def _largest_of_column(file: IO[bytes], column: _Struct, check: Check) -> int:
     """Return the size of its largest page and its largest dictionary."""
     dictionary = page = 0
     for header in _pages(file, column, check):
@@ -93,7 +93,7 @@ def _largest_of_column(file: io.BufferedReader, column: _Struct, check: Check) -
     return dictionary + page
 
 
-def _pages(file: io.BufferedReader, column: _Struct, check: Check) -> Iterator[_Struct]:
+def _pages(file: IO[bytes], column: _Struct, check: Check) -> Iterator[_Struct]:
     starts = column[_DATA_AT], column.get(_DICTIONARY_AT, 0)  # pyarrow writes 0 if a group has no row
     at = min((start for start in starts if start > 0), default=0)
     stop = at + column[_COMPRESSED]
@@ -106,7 +106,7 @@ def _pages(file: io.BufferedReader, column: _Struct, check: Check) -> Iterator[_
         at += nbytes + header[_PACKED_SIZE]
 
 
-def _page_header(file: io.BufferedReader, at: int) -> tuple[_Struct, int]:
+def _page_header(file: IO[bytes], at: int) -> tuple[_Struct, int]:
     """Return a page's header and its length."""
     nbytes = _HEADER_NBYTES
     while True:

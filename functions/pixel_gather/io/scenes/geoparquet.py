@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -17,8 +17,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import format_moment, parse_period
-from pixel_gather.io.parquet.parquet_batches import parquet_batches
-from pixel_gather.io.parquet.parquet_pages import check_pages
+from pixel_gather.io.parquet.parquet_batches import checked_batches
 from pixel_gather.io.scenes.item_types import (
     Kind,
     arrow_type,
@@ -94,8 +93,7 @@ def items_of_geoparquet(file: IO[bytes], *, name: str, skipped: SkippedItems) ->
         RequestError: It is no such file.
     """
     with parquet_errors("the file is damaged", field=name, check=no_deadline):
-        check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
-        schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
+        schema, batches = checked_batches(file, field=name, batch_size=_N_PER_BATCH)
         if missing := {"id", "geometry", "assets"} - set(schema.names):
             raise RequestError(
                 f"this is no STAC-GeoParquet: it has no column {', '.join(sorted(missing))}", field=name
@@ -224,9 +222,7 @@ def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
 
 
 def _items(batch: "RecordBatch", name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
-    columns = {column: batch[column].to_pylist() for column in batch.schema.names}
-    for n in range(batch.num_rows):
-        row = {column: values[n] for column, values in columns.items()}
+    for row in batch.to_struct_array().to_pylist():
         try:
             item = _item(row)
         except Exception as error:  # noqa: BLE001 # whatever a geometry or an odd column leads to
@@ -276,14 +272,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, Mapping):
-        return _without_none(value)
+        return {name: _plain(each) for name, each in value.items() if each is not None}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return from_json_text(value) if isinstance(value, str) else value
-
-
-def _without_none(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(each) for name, each in value.items() if each is not None}
 
 
 def _geometry(wkb: bytes) -> dict[str, Any]:
