@@ -5,14 +5,13 @@ from copy import replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-import imagecodecs
 import numpy as np
 import obstore
 from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.results.receipt import Receipt
-from pixel_gather.io.cube.shard_codec import EMPTY, as_it_is, index_nbytes, places_of
+from pixel_gather.io.cube.shard_codec import EMPTY, decode_chunk, index_nbytes, places_of
 from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 
@@ -98,7 +97,7 @@ class ChipPixels(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def decode(self, name: str, content: Content, out: Pixels) -> None:
         """Decode one chip.
 
-        ``out`` is (image, y, x), in C order.
+        ``out`` is (image, y, x), in C order and little-endian.
 
         Raises:
             StoreError: It is damaged.
@@ -106,16 +105,8 @@ class ChipPixels(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         if content is None:
             out[...] = self.fill_values[name]
             return
-        codec = self.receipt.codec
         try:
-            if codec.startswith("blosc"):
-                imagecodecs.blosc_decode(content, numthreads=1, out=as_it_is(out))
-            elif codec == "zstd":
-                imagecodecs.zstd_decode(content, out=as_it_is(out))
-            elif codec == "zfp":
-                out[...] = imagecodecs.zfp_decode(content)
-            else:
-                out[...] = np.frombuffer(content, out.dtype.newbyteorder("<")).reshape(out.shape)
+            decode_chunk(content, self.receipt.codec, out)
         except (ValueError, RuntimeError) as error:
             raise StoreError(f"{self.place}: {name} is damaged; pixel-gather verify says where") from error
 

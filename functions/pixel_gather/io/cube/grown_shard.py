@@ -6,13 +6,12 @@ encoded again. An object that is one chunk is such a chunk as a whole.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import imagecodecs
 import numpy as np
 
 from pixel_gather.core.errors import StoreError
@@ -25,6 +24,7 @@ from pixel_gather.io.cube.shard_codec import (
     Part,
     assemble_shard,
     chunk_encoder,
+    decode_chunk,
     encode_shard,
     index_bytes,
     places_of,
@@ -125,7 +125,7 @@ class GrownShard:
         (pixels,), (all_places,) = self._bands, self._places
         both = np.full(plan.layout.chunk, measurement.fill_value, pixels.dtype.newbyteorder("<"))
         if former:
-            both[: self._n_before] = _decoder(plan, pixels.dtype)(former)[: self._n_before]
+            both[: self._n_before] = _decoded(former, plan, pixels.dtype)[: self._n_before]
         _, height, width = pixels.shape
         for place, row in zip(all_places, pixels, strict=True):
             if place is not None:
@@ -271,22 +271,17 @@ def compact_shard(content: bytes, grid: tuple[int, ...]) -> list[Part]:
 
 def _decode_row(out: Pixels, index: _Index, former: bytes, *, plan: CubePlan) -> None:
     """Fill rows from the chunks of one position along the rows. Chunks that are not stored hold the fill."""
-    decode = _decoder(plan, out.dtype)
     _, height, width = plan.layout.chunk
     for y, x in np.ndindex(*index.shape[:2]):
         start, length = index[y, x].tolist()
         target = out[:, y * height : (y + 1) * height, x * width : (x + 1) * width]
         if start != int(EMPTY) and target.size:
-            chunk = decode(former[start : start + length])
+            chunk = _decoded(former[start : start + length], plan, out.dtype)
             target[...] = chunk[: target.shape[0], : target.shape[1], : target.shape[2]]
 
 
-def _decoder(plan: CubePlan, dtype: np.dtype[Any]) -> Callable[[bytes], Pixels]:
-    """Return a function that decodes one chunk; the inverse of `chunk_encoder`."""
-    shape, stored = plan.layout.chunk, dtype.newbyteorder("<")
-    if plan.codec == "zfp":
-        return lambda content: np.asarray(imagecodecs.zfp_decode(content)).reshape(shape)
-    if plan.codec == "none":
-        return lambda content: np.frombuffer(content, stored).reshape(shape)
-    decode = imagecodecs.zstd_decode if plan.codec == "zstd" else imagecodecs.blosc_decode
-    return lambda content: np.frombuffer(decode(content), stored).reshape(shape)
+def _decoded(content: bytes, plan: CubePlan, dtype: np.dtype[Any]) -> Pixels:
+    """Return the pixels of one chunk."""
+    chunk = np.empty(plan.layout.chunk, dtype.newbyteorder("<"))
+    decode_chunk(content, plan.codec, chunk)
+    return chunk

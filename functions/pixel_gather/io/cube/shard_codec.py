@@ -94,6 +94,22 @@ def chunk_encoder(
     )
 
 
+def decode_chunk(content: Part, codec: str, out: Pixels) -> None:
+    """Fill a C-ordered, little-endian array with a chunk that `chunk_encoder` has compressed.
+
+    Raises:
+        ValueError, RuntimeError: It is damaged, or of another shape.
+    """
+    if codec == "none":
+        out[...] = np.frombuffer(content, out.dtype).reshape(out.shape)
+    elif codec == "zfp":
+        out[...] = imagecodecs.zfp_decode(content).reshape(out.shape)
+    elif codec == "zstd":
+        imagecodecs.zstd_decode(content, out=as_it_is(out))
+    else:
+        imagecodecs.blosc_decode(content, numthreads=1, out=as_it_is(out))
+
+
 def as_it_is(chunk: Pixels) -> memoryview:
     """Return the bytes of a chunk, which are not copied."""
     return chunk.reshape(-1).view(np.uint8).data
