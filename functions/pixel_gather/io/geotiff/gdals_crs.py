@@ -49,13 +49,11 @@ class _Answer:
     """GDAL's answer for one digest. The first task to hold the lock asks; the others find the answer."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    has_come: bool = False
-    crs: str | None = None
-    units: tuple[str, ...] = ()
-    """Of each band; empty if no band has one."""
+    told: Header | None = None
+    """GDAL's header of the first file, once it has come."""
 
     differs: bool = False
-    """Whether GDAL's header differed in more than the CRS. GDAL then has to read such files."""
+    """Whether it differed in more than the CRS. GDAL then has to read such files."""
 
 
 @dataclass(slots=True)
@@ -82,21 +80,17 @@ class GdalsCrs:
         started = perf_counter()
         async with answer.lock:
             cost.open_s += perf_counter() - started
-            if not answer.has_come:
-                gdal_header = await self.read_header(
-                    header.href, overview=overview, etag=header.etag, cost=cost
-                )
-                answer.crs = gdal_header.crs
-                answer.units = tuple(each.unit for each in gdal_header.meanings)
-                answer.differs = not _is_alike(header, gdal_header)
-                answer.has_come = True
+            if (told := answer.told) is None:
+                told = await self.read_header(header.href, overview=overview, etag=header.etag, cost=cost)
+                answer.told, answer.differs = told, not _is_alike(header, told)
         if answer.differs:
             raise UnsupportedError("GDAL reads the header differently")
-        if not any(answer.units):
-            return replace(header, crs=answer.crs)
+        units = [each.unit for each in told.meanings]
+        if not any(units):
+            return replace(header, crs=told.crs)
         said = (header.meaning(band) for band in range(1, header.n_bands + 1))
-        meanings = tuple(replace(each, unit=unit) for each, unit in zip(said, answer.units, strict=True))
-        return replace(header, crs=answer.crs, meanings=meanings)
+        meanings = tuple(replace(each, unit=unit) for each, unit in zip(said, units, strict=True))
+        return replace(header, crs=told.crs, meanings=meanings)
 
 
 def _is_alike(header: Header, gdal_header: Header) -> bool:
