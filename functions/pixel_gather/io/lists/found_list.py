@@ -23,13 +23,14 @@ from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema
 
-type _Record = tuple[str | None, str, str | None, Source | LeftOut]
-"""Href, status, reason, and the rest."""
+type _Record = tuple[Source | LeftOut, str, str | None]
+"""A source, its status, and why it is not read."""
 
 _CLASSES: Final = "pixel_gather_classes"
 _MEANINGS: Final = "pixel_gather_meanings"
 _KEPT: Final = "kept"
-_FIXED: Final = ("href", "band", "scene", "time", "status", "reason")
+_NAMES: Final = ("href", "band", "scene")
+_FIXED: Final = (*_NAMES, "time", "status", "reason")
 _N_PER_BATCH: Final = 8192
 _N_PER_GROUP: Final = 65_536
 _TYPES: Final = {"string": str, "int64": int, "float64": float, "bool": bool}
@@ -48,8 +49,7 @@ def found_parquet(
 
     schema = _schema(dtypes).with_metadata({_MEANINGS: msgspec.json.encode(meanings).decode()})
     records: Iterator[_Record] = chain(
-        ((each.href, _KEPT, None, each) for each in kept),
-        ((each.href, each.status, each.reason, each) for each in left_out),
+        ((each, _KEPT, None) for each in kept), ((each, each.status, each.reason) for each in left_out)
     )
     batches = (_to_batch(some, schema, dtypes) for some in batched(records, _N_PER_BATCH, strict=False))
     file = io.BytesIO()
@@ -79,21 +79,12 @@ def found_sources(content: bytes, sources: Sources) -> SourceList:
 
 def _sources(content: bytes, left_out: list[LeftOut], meanings: dict[str, BandMeaning]) -> Iterator[Source]:
     for record in _records(content, meanings):
-        href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
+        status, reason = record.pop("status"), record.pop("reason")
+        told = {name: record.pop(name) for name in _NAMES} | {"time_us": record.pop("time")}
         if status == _KEPT:
-            yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
+            yield Source(**told, columns=record)
         else:
-            left_out.append(
-                LeftOut(
-                    href=href,
-                    band=band,
-                    scene=scene,
-                    time_us=time_us,
-                    columns=record,
-                    status=status,
-                    reason=reason,
-                )
-            )
+            left_out.append(LeftOut(**told, columns=record, status=status, reason=reason))
 
 
 def _records(content: bytes, meanings: dict[str, BandMeaning]) -> Iterator[dict[str, Any]]:
@@ -142,17 +133,16 @@ def _to_batch(
     from arro3.core import Array, DataType, RecordBatch  # noqa: PLC0415 # as above
 
     text = DataType.string()
-    times = Array([each.time_us for *_, each in records], DataType.int64())
+    sources, statuses, reasons = zip(*records, strict=True)
+    times = Array([each.time_us for each in sources], DataType.int64())
     arrays: list[Any] = [
-        Array([href for href, *_ in records], text),
-        Array([each.band for *_, each in records], text),
-        Array([each.scene for *_, each in records], text),
+        *(Array([getattr(each, name) for each in sources], text) for name in _NAMES),
         times.cast(schema.field("time").type),
-        Array([status for _, status, _, _ in records], text),
-        Array([reason for _, _, reason, _ in records], text),
+        Array(statuses, text),
+        Array(reasons, text),
     ]
     arrays += [
-        Array([_fitting(each.columns.get(name), dtype) for *_, each in records], schema.field(name).type)
+        Array([_fitting(each.columns.get(name), dtype) for each in sources], schema.field(name).type)
         for name, dtype in dtypes.items()
     ]
     return RecordBatch.from_arrays(arrays, schema=schema)
