@@ -5,7 +5,7 @@ from msgspec import Struct
 from pixel_gather.core.model.shown import shown
 
 
-class EstimatedFigure(Struct, frozen=True, kw_only=True):
+class EstimatedFigure(Struct, frozen=True):
     """One number of an estimate, as text."""
 
     what: str

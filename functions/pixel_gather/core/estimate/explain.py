@@ -43,9 +43,7 @@ def figures_of(
         *_usd(estimate, deployment, is_inline=is_inline),
         _if_late(estimate, work, deployment, share, is_inline=is_inline),
     )
-    return tuple(
-        EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
-    )
+    return tuple(EstimatedFigure(*line) for line in lines)
 
 
 def _work(work: Workload) -> Iterator[_Line]:
