@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import replace
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -129,6 +130,12 @@ class ListColumn(Struct, frozen=True, kw_only=True):
 
     is_large: bool = False
     """Whether some integer is larger than `MAX_EXACT`."""
+
+    def grown_by(self, other: "ListColumn") -> "ListColumn":
+        """Return the column with the rows of another list, too, where the other one has the same name."""
+        return replace(
+            self, has_gaps=self.has_gaps or other.has_gaps, is_large=self.is_large or other.is_large
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

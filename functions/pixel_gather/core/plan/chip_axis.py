@@ -27,15 +27,7 @@ class ChipAxis(Struct, frozen=True, kw_only=True):
     def grown_by(self, other: "ChipAxis") -> "ChipAxis":
         """Return the axis with the chips of another table, too. Their columns have the same names."""
         there = {each.name: each for each in other.columns}
-        columns = (
-            replace(
-                each,
-                has_gaps=each.has_gaps or there[each.name].has_gaps,
-                is_large=each.is_large or there[each.name].is_large,
-            )
-            for each in self.columns
-        )
-        return replace(self, columns=tuple(columns))
+        return replace(self, columns=tuple(each.grown_by(there[each.name]) for each in self.columns))
 
     def folded(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """Return lengths that begin with a number of rows, with two axes in its place."""

@@ -110,9 +110,7 @@ class CubeTemplate(CubeObjects, frozen=True, kw_only=True):
         """Return the cube's columns when it has the rows of a list, too."""
         there = {each.name: each for each in columns}
         return tuple(
-            replace(each, has_gaps=True)
-            if (new := there.get(each.name)) is None
-            else replace(each, has_gaps=each.has_gaps or new.has_gaps, is_large=each.is_large or new.is_large)
+            replace(each, has_gaps=True) if each.name not in there else each.grown_by(there[each.name])
             for each in self.columns
         )
 
