@@ -37,7 +37,8 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     would wait for S3 and be billed for it.
     """
     # How long do the chosen workers take, and how many would be enough?
-    beside_s = beside_s_of(work)
+    plan_s, finish_s = plan_s_of(work.n_sources), finish_s_of(work.n_sources, n_tasks=work.n_tasks)
+    beside_s = plan_s + finish_s
     staffed = staff(work, deployment, beside_s=beside_s)
     course = staffed.course
     all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
@@ -53,7 +54,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         n_workers=staffed.deployment.n_workers,
     )
     chosen = replace(staffed.deployment, tasks_per_child=max(sizes, default=1))
-    plan_s, finish_s = plan_s_of(work) + staffed.map_run_s, finish_s_of(work) - staffed.overlap_s
+    plan_s, finish_s = plan_s + staffed.map_run_s, finish_s - staffed.overlap_s
     # What does it cost, with the leases that share the requests and with transfer between Regions?
     usd = pricing.usd_on_aws(
         n_gets=work.n_gets + work.n_search_gets,
@@ -62,7 +63,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         n_children=course.n_children,
         worker_s=course.worker_s,
         worker_mib=chosen.worker_memory_mib,
-        beside_s=beside_s + drawing_s_of(work),
+        beside_s=beside_s + drawing_s_of(has_report=work.has_report),
         is_inline=staffed.is_inline,
     )
     usd["s3"] += pricing.ledger_usd(
@@ -108,38 +109,33 @@ def _binding_limit(work: Workload, staffed: Staffed) -> str:
     return min(seconds, key=lambda name: seconds[name])
 
 
-def plan_s_of(work: Workload) -> float:
+def plan_s_of(n_sources: int) -> float:
     """Return the duration of the plan, with the state machine's own steps but a Map Run's."""
     return (
         assumptions.STEPS.value
         + assumptions.COLD_START.value
         + assumptions.PLAN_ROUND_TRIPS.value * assumptions.FIRST_BYTE.value
-        + work.n_sources * assumptions.PLAN_PER_SOURCE.value
+        + n_sources * assumptions.PLAN_PER_SOURCE.value
     )
 
 
-def finish_s_of(work: Workload) -> float:
+def finish_s_of(n_sources: int, *, n_tasks: int) -> float:
     """Return the duration of the finish until the cube is complete, without drawing the report."""
-    sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
-    headers = ceil(max(work.n_tasks - assumptions.HEADERS_FIRST.value, 0) / assumptions.HEADERS_AHEAD.value)
-    n_objects = (ceil(work.n_sources / pricing.ROWS_PER_PUT) + 1) * pricing.COORDINATES  # and their metadata
+    sidecars = ceil(n_tasks / assumptions.SIDECARS_AHEAD.value)
+    headers = ceil(max(n_tasks - assumptions.HEADERS_FIRST.value, 0) / assumptions.HEADERS_AHEAD.value)
+    n_objects = (ceil(n_sources / pricing.ROWS_PER_PUT) + 1) * pricing.COORDINATES  # and their metadata
     puts = ceil(n_objects / assumptions.PUTS_AHEAD.value)
     round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + puts
     return (
         assumptions.COLD_START.value
         + round_trips * assumptions.FIRST_BYTE.value
-        + work.n_sources * assumptions.FINISH_PER_SOURCE.value
+        + n_sources * assumptions.FINISH_PER_SOURCE.value
     )
 
 
-def beside_s_of(work: Workload) -> float:
-    """Return the duration of plan and finish, one after the other, without drawing the report."""
-    return plan_s_of(work) + finish_s_of(work)
-
-
-def drawing_s_of(work: Workload) -> float:
+def drawing_s_of(*, has_report: bool) -> float:
     """Return how long the finish draws the report, once the cube is complete."""
-    return assumptions.DRAWING.value if work.has_report else 0.0
+    return assumptions.DRAWING.value if has_report else 0.0
 
 
 def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:

@@ -3,9 +3,8 @@
 from math import ceil
 
 from pixel_gather.core.estimate import assumptions
-from pixel_gather.core.estimate.compute_estimate import beside_s_of, drawing_s_of
+from pixel_gather.core.estimate.compute_estimate import drawing_s_of, finish_s_of, plan_s_of
 from pixel_gather.core.estimate.pricing import n_puts, usd_on_aws
-from pixel_gather.core.estimate.workload import Workload
 from pixel_gather.core.results.report import Report
 
 
@@ -25,20 +24,12 @@ def usd_by_service(
     """
     n_arrays = 1 if report.bands_are_axis else len(report.measurements)
     puts = n_puts(n_tasks=report.n_shards, n_arrays=n_arrays, n_rows=report.shape[0], n_columns=0)
-    work = Workload(
-        n_sources=report.n_sources,
-        n_gets=report.requests,
-        fetched_nbytes=report.fetched_nbytes,
-        decoded_nbytes=0,
-        n_tasks=report.n_shards,
-        n_puts=puts,
-        has_report=has_report,
-    )
     n_children = ceil(report.n_shards / (report.tasks_per_child or 1))
     starts_s = min(n_children, max_workers, report.most_workers or max_workers) * assumptions.COLD_START.value
     n_waits = report.n_shards * assumptions.TASK_ROUND_TRIPS.value
     n_waits += n_children * assumptions.CHILD_ROUND_TRIPS.value
     round_trips_s = n_waits * assumptions.FIRST_BYTE.value
+    beside_s = plan_s_of(report.n_sources) + finish_s_of(report.n_sources, n_tasks=report.n_shards)
     usd = usd_on_aws(
         n_gets=report.requests,
         n_puts=puts,
@@ -46,7 +37,7 @@ def usd_by_service(
         n_children=n_children,
         worker_s=report.worker_s + starts_s + round_trips_s,
         worker_mib=report.worker_memory_mib or worker_memory_mib,
-        beside_s=beside_s_of(work) + drawing_s_of(work),
+        beside_s=beside_s + drawing_s_of(has_report=has_report),
         is_inline=report.is_inline,
     )
     if report.transfer_usd_per_byte:
