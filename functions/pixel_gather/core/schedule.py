@@ -134,13 +134,13 @@ class Schedule(Struct, frozen=True, kw_only=True):
             )
         if checked.sources.stac is not None and isinstance(checked.sources.stac.items, tuple):
             raise RequestError("name a file of items", field="request.sources.stac.items")
-        self._own_times(self.request)
+        self._own_times()
         _check_periods(checked)
 
     def _check_request(self) -> GatherRequest:
         """Return the request of the first tick. That of later ones is checked, too."""
         try:
-            first = parse_request(self._for_new_cube(self.request))
+            first = parse_request(self._for_new_cube())
         except RequestError as error:
             if error.field != "output.name":
                 raise
@@ -164,7 +164,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
                 "a schedule searches for scenes: give sources.stac or sources.catalog",
                 field="request.sources",
             )
-        self._own_times(self.request)
+        self._own_times()
 
     @property
     def table(self) -> str | None:
@@ -282,7 +282,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
             datetime: Time range of the search that an earlier tick has begun and not ended. The search is
                 repeated, so that the unfinished cube is completed.
         """
-        given = self.request if self.table else self._for_new_cube(self.request)
+        given = self.request if self.table else self._for_new_cube()
         if datetime is None and (times := self._times_to_search(None, tick_us)) is not None:
             datetime = format_range(times)
         return None if datetime is None else _searching(given, datetime)
@@ -318,7 +318,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         by = self.request["reduce"]["by"]
         if by != "solar-day":
             return by, 0
-        rule = parse_request(self._for_new_cube(self.request)).rule()
+        rule = parse_request(self._for_new_cube()).rule()
         west, _, east, _ = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
         return "day", before_utc_us((west + east) / 2)
 
@@ -331,7 +331,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
             last_us: Time of the cube's last row, or start of its period; None for a cube that is not there.
             tick_us: Time of the tick.
         """
-        own, overlap_us = self._own_times(self.request), self.overlap_days * _DAY_US
+        own, overlap_us = self._own_times(), self.overlap_days * _DAY_US
         start_us, period = own.start_us, self._period
         if period is None:
             if last_us is not None:
@@ -348,17 +348,16 @@ class Schedule(Struct, frozen=True, kw_only=True):
             start_us = stop_us = start_us - 1
         return TimeRange(start_us=start_us, stop_us=stop_us)
 
-    def _for_new_cube(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request of a cube that is not there yet."""
-        name, output = self.cube, {**given["output"]}
-        output.pop("append_to", None)
-        of_new = {key: each for key, each in given.items() if key not in ("duplicates", "failed_rows")}
-        return of_new | {"output": {**output, "name": name}}
+    def _for_new_cube(self) -> dict[str, Any]:
+        """Return the request as that of a cube that is not there yet."""
+        name = self.cube
+        output = {key: each for key, each in self.request["output"].items() if key != "append_to"}
+        of_new = {key: each for key, each in self.request.items() if key not in ("duplicates", "failed_rows")}
+        return of_new | {"output": output | {"name": name}}
 
-    @staticmethod
-    def _own_times(given: Mapping[str, Any]) -> TimeRange:
-        kind = _field_of_search(given)
-        text = given["sources"][kind].get("datetime")
+    def _own_times(self) -> TimeRange:
+        kind = _field_of_search(self.request)
+        text = self.request["sources"][kind].get("datetime")
         return ALL_TIMES if text is None else parse_time_range(text, field=f"sources.{kind}.datetime")
 
 
