@@ -353,12 +353,11 @@ def _cap(part: "BaseGeometry") -> "BaseGeometry | None":
     if not isinstance(part, shapely.Polygon):
         return None
     x, y = shapely.get_coordinates(part.exterior).T
-    steps = np.diff(x)
-    steps -= 360 * np.sign(steps) * np.ceil((np.abs(steps) - 180) / 360)
-    turn = 360 * np.rint(steps.sum() / 360)
+    x = np.unwrap(x, period=360)
+    turn = 360 * np.rint((x[-1] - x[0]) / 360)
     if not abs(turn) > 0:  # nor NaN
         return None
-    x = x[0] + np.concatenate([[0], np.cumsum(steps[:-1]), [turn]])
+    x[-1] = x[0] + turn
     pole = math.copysign(90, y.mean())
     # in steps of less than half a turn
     at_pole = [(float(each), pole) for each in np.linspace(x[-1], x[0], 4)]

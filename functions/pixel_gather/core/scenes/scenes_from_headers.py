@@ -5,8 +5,9 @@ A scene is all sources that share the list's ``scene``; otherwise each source is
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, Final, Protocol
+
+import numpy as np
 
 from pixel_gather.core.area import Box, wrap_longitude
 from pixel_gather.core.errors import RequestError
@@ -166,14 +167,9 @@ def lay_footprint(header: PlacedPixels, projector: Projector) -> tuple[Box, list
 
 def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:
     """Return the longitudes of a ring without jumps, the west one from -180 to 180, and how far it turns."""
-    found, turn = [xs[0]], 0.0
-    for before, after in pairwise((*xs, xs[0])):
-        step = (after - before + _HALF_A_TURN) % (2 * _HALF_A_TURN) - _HALF_A_TURN
-        turn += step
-        found.append(found[-1] + step)
-    west = min(found)
-    shift = round((((west + _HALF_A_TURN) % (2 * _HALF_A_TURN)) - _HALF_A_TURN - west) / 360) * 360
-    return [x + shift for x in found[:-1]], turn
+    found = np.unwrap([*xs, xs[0]], period=2 * _HALF_A_TURN)
+    shift = 2 * _HALF_A_TURN * np.floor((found.min() + _HALF_A_TURN) / (2 * _HALF_A_TURN))
+    return (found[:-1] - shift).tolist(), float(found[-1] - found[0])
 
 
 def _whole_turn(south: float, north: float) -> tuple[Box, list[tuple[float, float]]]:
