@@ -17,7 +17,7 @@ from pixel_gather.core.model.source import CubeRow, ListColumn
 from pixel_gather.core.model.window import WindowRule
 from pixel_gather.core.plan.chip_axis import ChipAxis
 from pixel_gather.core.plan.chip_rows import ChipRows, rows_of_chip
-from pixel_gather.core.plan.longitudes import LONLAT, short_way_around
+from pixel_gather.core.plan.longitudes import LONLAT, Floats, short_way_around
 from pixel_gather.core.plan.table_view import TableOverList
 
 TABLE_FIELD: Final = "windows.table"
@@ -28,8 +28,6 @@ _MARGIN: Final = 0.1
 
 _BITS: Final = 16
 """Bits of each coordinate in the order of places."""
-
-type Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Chips(Struct, frozen=True, kw_only=True, eq=False, dict=True):

@@ -16,14 +16,13 @@ from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Header
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, Window, WindowRule
+from pixel_gather.core.pixel_mask import Mask
 from pixel_gather.core.plan.locate_window import Grid, window_on_lattice
-from pixel_gather.core.plan.longitudes import LONLAT, turn_longitudes
+from pixel_gather.core.plan.longitudes import LONLAT, Floats, turn_longitudes
 from pixel_gather.core.ports import Projector
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.core.request.grid_request import GridRequest
-
-type Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _EDGE: Final = 1e-10
 """Share of a pixel by which a place may lie beyond the right or lower edge of a source, as GDAL decides."""
@@ -144,13 +143,9 @@ def _invert_transform(transform: Transform) -> tuple[float, ...]:
     )
 
 
-def lie_inside(
-    cols: Floats, rows: Floats, *, width: int, height: int
-) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def lie_inside(cols: Floats, rows: Floats, *, width: int, height: int) -> Mask:
     """Return which places lie on a raster of this size, as GDAL's warper decides."""
-    inside: np.ndarray[Any, np.dtype[np.bool_]] = (
-        (cols >= 0) & (rows >= 0) & (cols + _EDGE <= width) & (rows + _EDGE <= height)
-    )
+    inside: Mask = (cols >= 0) & (rows >= 0) & (cols + _EDGE <= width) & (rows + _EDGE <= height)
     return inside
 
 

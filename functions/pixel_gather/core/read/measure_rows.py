@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import xxhash
 
 from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.pixel_mask import Mask
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import valid_pixels
 
@@ -75,7 +76,7 @@ def _stats_of(rows: Pixels, nodata: float | None) -> list[BandStats]:
     ]
 
 
-def _stats_of_one(row: Pixels, valid: np.ndarray[Any, np.dtype[np.bool_]] | None) -> BandStats:
+def _stats_of_one(row: Pixels, valid: Mask | None) -> BandStats:
     n_valid = row.size if valid is None else int(np.count_nonzero(valid))
     if n_valid == 0 or row.dtype.kind == "c":
         return BandStats(n_valid=n_valid)

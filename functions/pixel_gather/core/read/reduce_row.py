@@ -1,7 +1,7 @@
 """Reduce the scenes of a group to one row of the cube. Pure."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -10,11 +10,10 @@ from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.model.source import Cost, CubeRow
 from pixel_gather.core.model.status import Status
+from pixel_gather.core.pixel_mask import Mask
 from pixel_gather.core.plan.cube_plan import CHOSEN, CubePlan
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import pixels_inside, valid_pixels
-
-type Valid = np.ndarray[Any, np.dtype[np.bool_]]
 
 _HALF: Final = 0.5
 _BLOCK_NBYTES: Final = 1 << 18
@@ -94,7 +93,7 @@ def reduce_lines(
         of_slot = [outcome[slot] for outcome in scenes.outcomes]
         used = [number for number, outcome in enumerate(of_slot) if outcome.status is Status.OK]
 
-        def valid(number: int, stack: Pixels = stack, of_slot: Sequence[Outcome] = of_slot) -> Valid:
+        def valid(number: int, stack: Pixels = stack, of_slot: Sequence[Outcome] = of_slot) -> Mask:
             return _valid(stack[number], of_slot[number], lines)
 
         out = out_of[index][at, lines]
@@ -112,7 +111,7 @@ def _place(plan: CubePlan, name: str) -> tuple[int, int]:
     return slot, [each.name for each in of_scenes.of_slot(slot)].index(name)
 
 
-def _valid(part: Pixels, outcome: Outcome, lines: slice) -> Valid:
+def _valid(part: Pixels, outcome: Outcome, lines: slice) -> Mask:
     """Return which pixels of some lines of a scene hold a value."""
     x_start, y_start, x_stop, y_stop = outcome.extent
     found = valid_pixels(part, outcome.nodata)
@@ -126,7 +125,7 @@ def _valid(part: Pixels, outcome: Outcome, lines: slice) -> Valid:
     return is_valid
 
 
-type _Validity = Callable[[int], Valid]
+type _Validity = Callable[[int], Mask]
 type _Reduce = Callable[[Pixels, Sequence[int], _Validity, Pixels, str], list[int]]
 
 

@@ -1,26 +1,22 @@
 """Tell which pixels hold a value. Pure."""
 
-from typing import Any
-
 import numpy as np
 
 from pixel_gather.core.model.outcome import Outcome
+from pixel_gather.core.pixel_mask import Mask
+from pixel_gather.core.read.shard_buffers import Pixels
 
 
-def valid_pixels(
-    part: np.ndarray[Any, np.dtype[Any]], nodata: float | None
-) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def valid_pixels(part: Pixels, nodata: float | None) -> Mask | None:
     """Return a mask of the valid pixels, or None if all are valid."""
     is_float = part.dtype.kind in "fc"
     if nodata is None or (is_float and np.isnan(nodata)):
         return ~np.isnan(part) if is_float else None
-    valid: np.ndarray[Any, np.dtype[np.bool_]] = part != part.dtype.type(nodata)
+    valid: Mask = part != part.dtype.type(nodata)
     return valid & ~np.isnan(part) if is_float else valid
 
 
-def valid_on_raster(
-    band: np.ndarray[Any, np.dtype[Any]], outcome: Outcome
-) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def valid_on_raster(band: Pixels, outcome: Outcome) -> Mask | None:
     """Return as `valid_pixels`, of the part of a task's window that is a source's extent.
 
     Args:
@@ -36,9 +32,7 @@ def valid_on_raster(
     return inside if found is None else found & inside
 
 
-def pack_inside(
-    inside: np.ndarray[Any, np.dtype[np.bool_]], extent: tuple[int, int, int, int]
-) -> bytes | None:
+def pack_inside(inside: Mask, extent: tuple[int, int, int, int]) -> bytes | None:
     """Return where a source has pixels, as `Outcome.inside`.
 
     Args:
@@ -50,9 +44,7 @@ def pack_inside(
     return None if is_whole else np.packbits(inside, axis=1).tobytes()
 
 
-def pixels_inside(
-    outcome: Outcome, *, width: int, lines: slice = slice(None)
-) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def pixels_inside(outcome: Outcome, *, width: int, lines: slice = slice(None)) -> Mask | None:
     """Return where a source has pixels: shape (y, x). None for all of its extent.
 
     Args:
@@ -66,7 +58,7 @@ def pixels_inside(
     return np.unpackbits(packed[lines], axis=1, count=width).view(np.bool_)
 
 
-def keep_off_nodata(means: np.ndarray[Any, np.dtype[Any]], nodata: float | None) -> None:
+def keep_off_nodata(means: Pixels, nodata: float | None) -> None:
     """Replace means that happen to equal nodata by the next number of their dtype, in place.
 
     It is the next lower number, or the next higher one if nodata is the lowest number of the dtype. Otherwise

@@ -18,8 +18,10 @@ from pixel_gather.core.kept_values import KeptValues
 from pixel_gather.core.model.grid_step import Resampling
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Window
+from pixel_gather.core.pixel_mask import Mask
 from pixel_gather.core.plan.locate_window import Grid
-from pixel_gather.core.plan.warped_grid import Floats, Warp, lie_inside, pixels_at, places_on
+from pixel_gather.core.plan.longitudes import Floats
+from pixel_gather.core.plan.warped_grid import Warp, lie_inside, pixels_at, places_on
 from pixel_gather.core.ports import Projector
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.core.read.valid_pixels import keep_off_nodata, valid_pixels
@@ -56,7 +58,7 @@ class FourPixels(Struct, frozen=True, kw_only=True):
     weights: tuple[Floats, Floats, Floats, Floats]
     """Of the left and the right ones, and of the upper and the lower ones."""
 
-    has_sixteen: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
+    has_sixteen: Mask | None = None
     """Where 4 x 4 pixels around the middle lie on the source. None unless means are cubic."""
 
 
@@ -66,7 +68,7 @@ class WarpedBlock(Struct, frozen=True, kw_only=True):
     index: "np.ndarray[Any, np.dtype[np.int32]]"
     """Position of the pixel below among those that are read, line by line. Any, where there is none."""
 
-    inside: "np.ndarray[Any, np.dtype[np.bool_]] | None"
+    inside: Mask | None
     """Where the source has one. None for everywhere."""
 
     extent: tuple[int, int, int, int] | None
@@ -92,7 +94,7 @@ def warp_pixels(
     nodata: float | None,
     fill_value: float,
     projector: Projector,
-    inside: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None,
+    inside: Mask | None = None,
 ) -> tuple[int, int, int, int]:
     """Fill pixels of a grid from those of a source.
 
@@ -265,7 +267,7 @@ def _take_means(
 
 def _means_of_four(
     pixels: Pixels, shown: Pixels | None, around: FourPixels, lines: slice
-) -> tuple[Floats, "np.ndarray[Any, np.dtype[np.bool_]]"]:
+) -> tuple[Floats, Mask]:
     """Return the bilinear means of some lines, and where enough pixels are there for a mean."""
     left, right, upper, lower = (each[lines] for each in around.weights)
     total, of_all = np.zeros(left.shape), np.zeros(left.shape)
@@ -281,7 +283,7 @@ def _means_of_four(
         of_all += weight
         weight *= values
         total += weight
-    has_mean: np.ndarray[Any, np.dtype[np.bool_]] = of_all >= _LEAST_WEIGHT
+    has_mean: Mask = of_all >= _LEAST_WEIGHT
     return np.divide(total, of_all, out=total, where=has_mean), has_mean
 
 
