@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.outcome import Outcome
@@ -188,7 +189,7 @@ def _share_out(cost: Cost, outcomes: Sequence[Outcome]) -> None:
 
     Outcomes with equal shares have one object for them: nothing is added to it any more.
     """
-    n, costs = len(outcomes), {name: getattr(cost, name) for name in Cost.__struct_fields__}
+    n, costs = len(outcomes), asdict(cost)
     left = {name: value % n for name, value in costs.items() if isinstance(value, int)}
     start = 0
     for stop in sorted({*left.values(), n} - {0}):

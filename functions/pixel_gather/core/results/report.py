@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import xxhash
 from msgspec import Struct, to_builtins
+from msgspec.structs import asdict
 
 from pixel_gather.core.model.outcome import Lookup, Outcome, ShardResult, strip_digests
 from pixel_gather.core.model.plurals import counted
@@ -516,7 +517,7 @@ class Tally:
         if self._earlier is not None:  # what was lost may have been read since
             self.n_lost_shards = len(self._with_lost_rows)
         return Report(
-            **timings.summary().figures(),
+            **asdict(timings.summary()),
             digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
             measurements=tuple(each.name for each in plan.measurements),
             shape=plan.shape,

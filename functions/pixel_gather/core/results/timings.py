@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -67,10 +68,6 @@ class TimingSummary(Struct, frozen=True, kw_only=True):
         both = self.open_s.median + self.read_s.median
         return self.open_s.median / both if both else 0.0
 
-    def figures(self) -> dict[str, Any]:
-        """Return the figures by name, to build a report with them."""
-        return {name: getattr(self, name) for name in TimingSummary.__struct_fields__}
-
 
 class Timings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Timings of the sources that were read: arrays of the same length, in the list's order.
@@ -94,7 +91,7 @@ class Timings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def __post_init__(self) -> None:
         """Refuse arrays of different lengths."""
-        lengths = {len(getattr(self, name)) for name in self.__struct_fields__}
+        lengths = set(map(len, astuple(self)))
         if len(lengths) != 1:
             raise ValueError(f"timings of different lengths: {sorted(lengths)}")
 
