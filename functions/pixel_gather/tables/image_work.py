@@ -86,9 +86,11 @@ def measure_each(
             n_unread = int((found.lines["reason"] >= 0).sum())
             record = replace(found.record, number=number, key=key_of(row), n_unread=n_unread)
             again = encoded_row(row) if n_unread else None
-            return found._replace(record=replace(record, row=again, **record.with_cost(cost)))
+            return found._replace(
+                record=replace(record, row=again, n_requests=cost.requests, nbytes=cost.nbytes)
+            )
         record = failed_record(number, row, status, reason)
-        return Measured(replace(record, **record.with_cost(cost)), NO_LINES)
+        return Measured(replace(record, n_requests=cost.requests, nbytes=cost.nbytes), NO_LINES)
 
     return in_order(wanted, one, most_ahead=most_ahead)
 

@@ -19,7 +19,6 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.errors import StoreError
-from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 
 type Lines = np.ndarray[Any, np.dtype[np.void]]
@@ -136,8 +135,6 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
 
     n_lines: int = 0
     n_requests: int = 0
-    n_retries: int = 0
-    n_hedges: int = 0
     nbytes: int = 0
 
     @property
@@ -149,15 +146,6 @@ class ImageRecord(Struct, frozen=True, kw_only=True):
     def worth(self) -> tuple[bool, int]:
         """Greater if more of the image was read."""
         return self.status == "ok", -self.n_unread
-
-    def with_cost(self, cost: Cost) -> dict[str, Any]:
-        """Return the fields that a cost sets."""
-        return {
-            "n_requests": cost.requests,
-            "n_retries": cost.retries,
-            "n_hedges": cost.hedges,
-            "nbytes": cost.nbytes,
-        }
 
 
 IMAGE_COLUMNS: Final = {
