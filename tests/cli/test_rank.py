@@ -85,7 +85,7 @@ def test_json_csv_and_parquet_hold_the_same(
 
     assert [row["id"] for row in found["scenes"]] == ["s2", "s1", "s0", "lost"]
     assert [row["id"] for row in rows] == ["s2", "s1", "s0", "lost"]
-    assert tuple(rows[0]) == tuple(table.schema.names) == COLUMNS
+    assert tuple(rows[0]) == tuple(table.schema.names) == tuple(COLUMNS)
     values = [row["value"] for row in found["scenes"]]
     assert [float(row["value"]) for row in rows[:3]] == values[:3]
     assert table["value"].to_pylist() == values

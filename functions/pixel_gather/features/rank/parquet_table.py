@@ -3,16 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from pixel_gather.features.rank.table import COLUMNS
-from pixel_gather.io.parquet.parquet_file import Column, write_columns
-
-_WHOLE: Final = frozenset({"rank", "rank_low", "rank_high", "pixels", "bytes", "requests"})
-_TEXTS: Final = frozenset({"id", "time", "level", "remarks", "status", "reason", "hrefs"})
-_FLAGS: Final = frozenset({"kept"})
+from pixel_gather.io.parquet.parquet_file import write_columns
 
 
 def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, Any]) -> None:
@@ -24,14 +20,12 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
     Raises:
         StoreError: The file cannot be written.
     """
-    columns = {name: _column(name, [row[name] for row in rows]) for name in COLUMNS}
+    columns = {name: (kind, [_plain(row[name]) for row in rows]) for name, kind in COLUMNS.items()}
     write_columns(columns, path, about=about)
 
 
-def _column(name: str, values: list[Any]) -> Column:
-    if name in _TEXTS:
-        return "utf8", [json.dumps(each) if isinstance(each, list) else each for each in values]
-    if name in _FLAGS:
-        return "bool", values
-    numbers = [None if each is None else np.asarray(each).item() for each in values]
-    return ("int64" if name in _WHOLE else "float64"), numbers
+def _plain(value: Any) -> Any:
+    """Return a list as JSON, and a number of NumPy as Python's."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    return value.item() if isinstance(value, np.generic) else value

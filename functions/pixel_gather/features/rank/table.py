@@ -1,8 +1,8 @@
 """A finished ranking as a table: one row a scene, and what it cost. Pure."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -19,35 +19,35 @@ from pixel_gather.features.rank.sampling_error import INTERVAL
 from pixel_gather.io.pictures.stretch import error_in_words, number_in_words
 from pixel_gather.tables.read_forecast import GB_OF_ONE_VCPU
 
-COLUMNS: Final = (
-    "rank",
-    "rank_low",
-    "rank_high",
-    "id",
-    "time",
-    "value",
-    "error",
-    "low",
-    "high",
-    "level",
-    "factor",
-    "clear",
-    "clear_low",
-    "clear_high",
-    "valid",
-    "valid_low",
-    "valid_high",
-    "remarks",
-    "pixels",
-    "bytes",
-    "requests",
-    "seconds",
-    "kept",
-    "status",
-    "reason",
-    "hrefs",
-)
-"""Columns of the table. docs/rank.md says what each holds."""
+COLUMNS: Final[Mapping[str, Literal["bool", "float64", "int64", "utf8"]]] = {
+    "rank": "int64",
+    "rank_low": "int64",
+    "rank_high": "int64",
+    "id": "utf8",
+    "time": "utf8",
+    "value": "float64",
+    "error": "float64",
+    "low": "float64",
+    "high": "float64",
+    "level": "utf8",
+    "factor": "float64",
+    "clear": "float64",
+    "clear_low": "float64",
+    "clear_high": "float64",
+    "valid": "float64",
+    "valid_low": "float64",
+    "valid_high": "float64",
+    "remarks": "utf8",
+    "pixels": "int64",
+    "bytes": "int64",
+    "requests": "int64",
+    "seconds": "float64",
+    "kept": "bool",
+    "status": "utf8",
+    "reason": "utf8",
+    "hrefs": "utf8",
+}
+"""Columns of the table, and their types as a file has them. docs/rank.md says what each holds."""
 
 _MOST_SHOWN: Final = 20
 """Scenes that a notebook shows."""
