@@ -32,7 +32,6 @@ from pixel_gather.features.join.joined_metadata import (
     array_metadata,
     centre_of,
     coordinate_attributes,
-    describe_group,
     group_attributes,
     map_arrays,
     with_gaps,
@@ -44,6 +43,7 @@ from pixel_gather.io.cube.bounded_codecs import with_bounded_codecs
 CHUNK_ROWS: Final = 65_536
 """Rows in one chunk of every coordinate. A reader loads `time` of a million rows with 16 requests."""
 
+_FORMAT: Final = 1
 _MEMBERS: Final = "members"
 _LOCAL: Final = "local_shards"
 """Group of shards in local files: what Icechunk does not compare of them."""
@@ -62,7 +62,8 @@ class JoinedGroup(Struct, frozen=True, kw_only=True):
 
     name: str
     record: Mapping[str, Any]
-    """From `describe_group`."""
+    """How it was joined, so that more cubes can be added in the same way: ``kind``, ``any_grid``, ``columns``
+    of the members' tables, and ``texts``, those of them that repeat few texts."""
 
     group: "zarr.Group"
 
@@ -151,11 +152,21 @@ def write_group(
     columns = shown_columns(members, keep)
     rows = joined_rows(members, columns)
     texts = [column for column, values in rows.items() if repeats_texts(values)]
-    kind = first.kind(any_grid=any_grid)
-    record = describe_group(kind, any_grid=any_grid, columns=columns, texts=texts)
+    record = {
+        "format": _FORMAT,
+        "kind": first.kind(any_grid=any_grid),
+        "any_grid": any_grid,
+        "columns": list(columns),
+        "texts": texts,
+    }
     put_object(store, f"{name}/zarr.json", group_document(group_attributes(first, record, any_grid=any_grid)))
     put_object(store, f"{name}/{_MEMBERS}/zarr.json", group_document({}))
-    _create_rows(store, name, members, rows)
+    for column, values in rows.items():
+        dims, told = (
+            coordinate_dims(column, values, first.dims[0]),
+            coordinate_attributes(members, column, values),
+        )
+        create_array(store, f"{name}/{column}", values, dims, told)
     for column in texts:
         _write_numbers(store, f"{name}/{_TEXTS}/{column}", rows[column])
     on_map = []
@@ -250,12 +261,6 @@ def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Valu
     else:
         _extend(zarr.open_array(store, path=f"{folder}/numbers", mode="r+"), numbers)
     create_array(store, f"{folder}/texts", texts, ("text",), {})
-
-
-def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: Mapping[str, Values]) -> None:
-    for column, values in rows.items():
-        dims = coordinate_dims(column, values, members[0].dims[0])
-        create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column, values))
 
 
 def _member_columns(members: Sequence[Member], *, first_row: int = 0) -> dict[str, Values]:

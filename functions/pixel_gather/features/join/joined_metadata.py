@@ -12,10 +12,10 @@ from pixel_gather.core.results.row_coordinates import Values, gap_attributes, mi
 from pixel_gather.features.join.join_rows import holds_large
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, pixel_centres
 
-FORMAT: Final = 1
 RECORD: Final = "pixel_gather_join"
-WINDOW: Final = "pixel_gather_window"
-"""Attribute of a joined group that holds `describe_group` as JSON text."""
+"""Attribute of a joined group that tells as JSON text how it was joined."""
+
+_WINDOW: Final = "pixel_gather_window"
 
 _OF_GAPS: Final = ("_FillValue", "comment")
 """Attributes that say which values are missing."""
@@ -73,7 +73,7 @@ def group_attributes(member: Member, record: Mapping[str, Any], *, any_grid: boo
 def _ring_on_earth(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the window's edge in longitude and latitude, for the viewer; nothing if it is not known."""
     try:
-        return {WINDOW: json.loads(attributes["pixel_gather"])["footprints"]["window"]}
+        return {_WINDOW: json.loads(attributes["pixel_gather"])["footprints"]["window"]}
     except (KeyError, TypeError, ValueError):
         return {}
 
@@ -84,26 +84,6 @@ def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:
         name: value
         for name, value in member.attributes.items()
         if name.startswith(("spatial:", "proj:")) and not any_grid
-    }
-
-
-def describe_group(
-    kind: Mapping[str, Any],
-    *,
-    any_grid: bool,
-    columns: Sequence[str],
-    texts: Sequence[str],
-) -> dict[str, Any]:
-    """Return how a group was joined, so that more cubes can be added in the same way.
-
-    The columns come from the members' tables. The texts are those among them that repeat few texts.
-    """
-    return {
-        "format": FORMAT,
-        "kind": kind,
-        "any_grid": any_grid,
-        "columns": list(columns),
-        "texts": list(texts),
     }
 
 
