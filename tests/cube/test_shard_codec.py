@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numcodecs  # type: ignore[import-untyped] # it ships no types
@@ -19,7 +20,13 @@ from zarr.storage import MemoryStore
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.read.shard_buffers import Pixels
 from pixel_gather.io.cube.chunk_memory import ChunkMemory, LentMemory
-from pixel_gather.io.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard, with_unique_bytes
+from pixel_gather.io.cube.shard_codec import (
+    ShardEncoder,
+    chunk_encoder,
+    decode_chunk,
+    encode_shard,
+    with_unique_bytes,
+)
 from pixel_gather.io.cube.zarr_metadata import zarr_codecs
 from support.in_loop import in_loop
 from support.strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts
@@ -150,6 +157,19 @@ def test_unique_chunks_differ_and_are_decoded_as_they_were(
     assert len(one) <= len(chunk) + 32
     for each in (bytes(chunk), one, other):
         assert bytes(decoder.decode(each)) == pixels.tobytes()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+@pytest.mark.parametrize("codec", CODECS)
+def test_only_a_chunk_of_the_same_size_is_decoded(codec: str, n_rows: int) -> None:
+    """A smaller one would leave pixels as they were in memory."""
+    pixels = np.arange(n_rows * 16, dtype="float32").reshape(n_rows, 4, 4)
+    content = bytes(chunk_encoder(codec, itemsize=4, fill_value=0)(pixels))
+    out = np.empty((2, 4, 4), "float32")
+
+    with nullcontext() if n_rows == 2 else pytest.raises((ValueError, RuntimeError)):
+        decode_chunk(content, codec, out)
+    assert n_rows != 2 or np.array_equal(out, pixels)
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -98,16 +98,18 @@ def decode_chunk(content: Part, codec: str, out: Pixels) -> None:
     """Fill a C-ordered, little-endian array with a chunk that `chunk_encoder` has compressed.
 
     Raises:
-        ValueError, RuntimeError: It is damaged, or of another shape.
+        ValueError, RuntimeError: It is damaged, or of another size.
     """
     if codec == "none":
         out[...] = np.frombuffer(content, out.dtype).reshape(out.shape)
     elif codec == "zfp":
         out[...] = imagecodecs.zfp_decode(content).reshape(out.shape)
-    elif codec == "zstd":
-        imagecodecs.zstd_decode(content, out=as_it_is(out))
     else:
-        imagecodecs.blosc_decode(content, numthreads=1, out=as_it_is(out))
+        decode = (
+            imagecodecs.zstd_decode if codec == "zstd" else partial(imagecodecs.blosc_decode, numthreads=1)
+        )
+        if len(decode(content, out=as_it_is(out))) != out.nbytes:
+            raise ValueError("a chunk has fewer pixels than its array says")
 
 
 def as_it_is(chunk: Pixels) -> memoryview:
