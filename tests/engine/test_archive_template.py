@@ -98,6 +98,24 @@ def test_damaged_archive_is_an_error_that_names_its_file(content: bytes) -> None
         template_in(folder)
 
 
+def test_another_layout_than_that_of_the_first_gather_is_refused() -> None:
+    """It would be ignored. A file of an earlier version does not say which layout it was."""
+    folder = Folder()
+    asyncio.run(pin_archive(request(), PLAN, folder))
+    asked = request(output={"archive": "landsat", "layout": "series"})
+
+    with pytest.raises(RequestError, match=r"^output\.layout: the cube has the layout balanced; .* series"):
+        asyncio.run(read_archive(asked, folder))
+    assert template_in(folder) is not None
+    content = json.loads(folder.files[KEY])
+    folder.files[KEY] = json.dumps(content | {"layout": {"chunk": 7}}).encode()
+    with pytest.raises(StoreError, match="the archive's file is damaged"):
+        template_in(folder)
+    del content["layout"]
+    folder.files[KEY] = json.dumps(content).encode()
+    assert asyncio.run(read_archive(asked, folder)) == template_in(folder)
+
+
 def test_archive_of_a_later_version_is_refused() -> None:
     """The error names both formats."""
     folder = Folder()

@@ -15,12 +15,11 @@ from support.joined_cubes import gather_member
 
 @pytest.mark.long
 def test_cubes_of_an_archive_are_joined_into_one_array(tmp_path: Path) -> None:
-    """Alone, the second cube would have smaller shards. The third one asks for nothing."""
+    """Alone, the second cube would have smaller shards. The codec is said once, and the layout again."""
     sizes = (5, 2, 3)
     cubes = [tmp_path / f"tiles/{n}.zarr" for n in range(3)]
     for n, (cube, n_rows) in enumerate(zip(cubes, sizes, strict=True)):
-        own = {"archive": "rain"} | ({"layout": "series", "codec": "zstd"} if not n else {})
-        own |= {} if not n else {"layout": "balanced"}
+        own = {"archive": "rain", "layout": "series"} | ({"codec": "zstd"} if not n else {})
         gather_member(cube, n_rows=n_rows, year=2020 + n, folder=tmp_path, output=own)
 
     joined = join(cubes, to=tmp_path / "all")
@@ -48,6 +47,14 @@ def test_what_differs_from_the_archive_is_refused(tmp_path: Path) -> None:
     ):
         gather_member(tmp_path / "b.zarr", n_rows=4, height=9, folder=tmp_path, output={"archive": "x"})
     gather_member(tmp_path / "c.zarr", n_rows=4, col=16, folder=tmp_path, output={"archive": "x"})
+    for layout, said in (
+        ("slice", r"output.layout: the cube has chunks of 2 x 8 x 8; the new rows would have the layout sl"),
+        ({"chunk": [2, 4, 8]}, r"output.layout.chunk: the cube has 2 x 8 x 8; .* have 2 x 4 x 8"),
+    ):
+        with pytest.raises(RequestError, match=said):
+            gather_member(
+                tmp_path / "b.zarr", n_rows=4, folder=tmp_path, output={"archive": "x", "layout": layout}
+            )
 
     assert sorted(path.name for path in tmp_path.glob("*.zarr")) == ["a.zarr", "c.zarr"]
     (tmp_path / "x.archive.json").write_text("{}")

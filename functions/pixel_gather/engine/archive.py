@@ -6,14 +6,14 @@ there is none, so of several first gathers at once one wins. All others plan by 
 
 import json
 from copy import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.plan.chip_table import ChipTable
 from pixel_gather.core.plan.cube_plan import CubePlan
-from pixel_gather.core.plan.cube_template import CubeTemplate
+from pixel_gather.core.plan.cube_template import CubeTemplate, check_layout
 from pixel_gather.core.plan.table_view import TableView
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.core.stores import ArchiveStore
@@ -32,6 +32,7 @@ async def read_archive(request: "GatherRequest", archive: ArchiveStore | None) -
         archive: The folder of cubes.
 
     Raises:
+        RequestError: The request has another layout than the first gather.
         StoreError: The archive's file is damaged, or cannot be read.
     """
     if request.output.archive is None or archive is None:
@@ -44,9 +45,14 @@ async def read_archive(request: "GatherRequest", archive: ArchiveStore | None) -
         content = json.loads(there.content)
         if content["format"] != _FORMAT:
             raise StoreError(f"{key}: it has format {content['format']}; this version reads {_FORMAT}")
-        return CubeTemplate.from_json(content["template"])
+        template = CubeTemplate.from_json(content["template"])
+        layout = content.get("layout")  # earlier versions left it out
+        if isinstance(layout, dict):
+            list(layout["chunk"])
     except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise StoreError(f"{key}: the archive's file is damaged") from error
+    check_layout(template, request.output, None if layout is None else {"layout": layout})
+    return template
 
 
 async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: ArchiveStore | None) -> bool:
@@ -58,7 +64,8 @@ async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: Archive
     if request.output.archive is None or archive is None:
         return True
     template = CubeTemplate.of(plan, is_aligned=request.shares_grid)
-    return await _put_template(request.output.archive, template, plan.digest, archive)
+    layout = request.to_json()["output"].get("layout", "balanced")
+    return await _put_template(request.output.archive, template, plan.digest, archive, layout=layout)
 
 
 async def copy_archive(
@@ -77,12 +84,16 @@ async def copy_archive(
     if request.output.archive is None:
         return
     is_aligned = of_cube.is_aligned and (request.shares_grid or of_cube.resolution is not None)
-    await _put_template(request.output.archive, replace(of_cube, is_aligned=is_aligned), digest, to)
+    layout = request.to_json()["output"].get("layout")  # the archive's first gather may have had another
+    template = replace(of_cube, is_aligned=is_aligned)
+    await _put_template(request.output.archive, template, digest, to, layout=layout)
 
 
-async def _put_template(name: str, template: CubeTemplate, digest: str, archive: ArchiveStore) -> bool:
-    """Put the file of an archive. Return False if it is there."""
-    content = {"format": _FORMAT, "digest": digest, "template": template.to_json()}
+async def _put_template(
+    name: str, template: CubeTemplate, digest: str, archive: ArchiveStore, *, layout: Any
+) -> bool:
+    """Put the file of an archive. Return False if it is there. A layout that is not known is None."""
+    content = {"format": _FORMAT, "digest": digest, "layout": layout, "template": template.to_json()}
     return (
         await archive.put_object(_key(name), json.dumps(content, indent=2).encode(), replaces=None)
         is not None

@@ -222,7 +222,7 @@ def _check_output(template: CubeTemplate, request: "GatherRequest", first: Mappi
         kinds = ("shards", "no shards")
         raise _differs("output.sharding", *(kinds if template.layout.is_sharded else reversed(kinds)))
     of_first = first.get("output", {}) if first else None
-    _check_layout(template, output, of_first)
+    check_layout(template, output, of_first)
     if of_first is not None and output.expected_rows not in (None, expected := of_first.get("expected_rows")):
         raise _differs(
             "output.expected_rows",
@@ -232,10 +232,18 @@ def _check_output(template: CubeTemplate, request: "GatherRequest", first: Mappi
         )
 
 
-def _check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, Any] | None) -> None:
+def check_layout(template: CubeTemplate, output: "Output", first: Mapping[str, Any] | None) -> None:
     """Refuse chunks and shards that are not the cube's, or are chosen in another way than by ``first``.
 
     The way of the first gather may be named again, also if its few rows made the shards smaller.
+
+    Args:
+        template: The cube's.
+        output: Of the request.
+        first: ``output`` of the request that made the cube, as JSON values; None if it is not known.
+
+    Raises:
+        RequestError: The message names the field, and both values.
     """
     if "layout" not in output.model_fields_set:
         return
