@@ -556,6 +556,19 @@ def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixtu
     ]
 
 
+@pytest.mark.usefixtures("pauses")
+def test_images_of_chips_are_not_called_files(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file is read once for every chip."""
+    chips = '{"windows": {"table": "s3://b/c.csv", "size": [9, 9]}}'
+    api.on(f"GET /v1/gathers/{ID}", document(done=4, input=chips), succeeded() | {"request": {"windows": {}}})
+
+    run("watch", ID)
+
+    printed = capsys.readouterr()
+    assert "chip images about 400 of 1,000" in printed.err
+    assert "chip images   1,000 of 1,000" in printed.out
+
+
 def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:

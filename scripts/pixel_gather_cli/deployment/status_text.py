@@ -69,8 +69,13 @@ def shards_text(shards: Mapping[str, int]) -> str:
     return ", ".join([f"{shards['succeeded']:,} of {shards['total']:,} done", *others])
 
 
+def word_for_sources(document: Mapping[str, Any]) -> str:
+    """Return what a gather's sources are called. Of chips, each image counts once for each chip."""
+    return "chip images" if "windows" in (document.get("request") or {}) else "files"
+
+
 def sources_text(sources: Mapping[str, Any]) -> str:
-    """Return how many files have been read. An estimate starts with ``about``."""
+    """Return how many sources have been read. An estimate starts with ``about``."""
     if sources["failed"] is None:
         return f"about {sources['done']:,} of {sources['total']:,}"
     return f"{sources['done'] - sources['failed']:,} of {sources['total']:,}" + (
@@ -158,7 +163,7 @@ def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document.get("shards"):
         yield "shards", shards_text(document["shards"])
     if document.get("sources"):
-        yield "files", sources_text(document["sources"])
+        yield word_for_sources(document), sources_text(document["sources"])
     if document.get("scenes"):
         yield "scenes", scenes_text(document)
 

@@ -24,6 +24,7 @@ from pixel_gather_cli.deployment.status_text import (
     state_text,
     status_text,
     usd_text,
+    word_for_sources,
 )
 from pixel_gather_cli.exit_codes import ALL_GATHERED, INTERRUPTED, REFUSED, SOME_FAILED
 from pixel_gather_cli.json_output import print_result
@@ -239,7 +240,7 @@ def phase_text(document: Mapping[str, Any]) -> str:
 def _progress(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the progress in parts that each fit a narrow terminal."""
     shards, sources = document.get("shards"), document.get("sources")
-    read = f"files {sources_text(sources)}" if sources else ""
+    read = f"{word_for_sources(document)} {sources_text(sources)}" if sources else ""
     if document.get("scenes"):
         read = f"scenes {scenes_text(document)}"
     parts = (
