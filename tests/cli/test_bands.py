@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from support.command_line import run
+from support.command_line import run, succeed
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = SERIES / "gdalcubes"
@@ -63,10 +63,10 @@ def test_equal_times_are_told_with_the_pattern_for_bands(
 ) -> None:
     """The pattern is right: with it, nothing is told, and the cube has two arrays."""
     request = ("plan", "--prefix", named, "--time", "/%Y-%m-%d", *PIXELS, "--json")
-    run(*request)
+    succeed(*request)
     told = [each for each in warnings(capsys) if "have the time of another" in each]
     pattern = r"_(nir|red)\."
-    run(*request, "--band", pattern)
+    succeed(*request, "--band", pattern)
     plan = json.loads(capsys.readouterr().out)
 
     assert len(told) == 1
@@ -100,13 +100,13 @@ def test_bands_without_a_time_are_told(
     """Red and nir are rows of one array, unless somebody says so."""
     for n, image in enumerate(sorted(named.iterdir())[:4]):
         (tmp_path / f"{'ab'[n // 2]}_{('nir', 'red')[n % 2]}.tif").symlink_to(image)
-    run("ls", tmp_path)
+    succeed("ls", tmp_path)
     listed = capsys.readouterr().err
     request = ("plan", "--prefix", tmp_path, *PIXELS, "--json")
-    run(*request)
+    succeed(*request)
     told = [each for each in warnings(capsys) if "several bands (nir, red)" in each]
     pattern = r"_(nir|red)\."
-    run(*request, "--band", pattern)
+    succeed(*request, "--band", pattern)
     plan = json.loads(capsys.readouterr().out)
 
     assert f"run) '{pattern}'" in listed
@@ -125,7 +125,7 @@ def test_ls_gives_bands_to_a_list(named: Path, tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(told.out)))
     (tmp_path / "list.csv").write_text(told.out)
-    run("plan", "--sources", tmp_path / "list.csv", *PIXELS, "--json")
+    succeed("plan", "--sources", tmp_path / "list.csv", *PIXELS, "--json")
     plan = json.loads(capsys.readouterr().out)
 
     assert without.out.startswith("href,time\n")
@@ -144,10 +144,10 @@ def test_ls_tells_of_products_and_of_files_without_a_band(
     """Times come by themselves."""
     for name in ("LC08_L1TP_013032_20181201_B2.TIF", "LC08_L1TP_013032_20181201_B4.TIF"):
         (tmp_path / name).touch()
-    run("ls", tmp_path)
+    succeed("ls", tmp_path)
     without = capsys.readouterr()
     (tmp_path / "LC08_L1TP_013032_20181201_MTL.txt").touch()
-    run("ls", tmp_path, "--band", "auto", "--json")
+    succeed("ls", tmp_path, "--band", "auto", "--json")
     told = capsys.readouterr()
 
     assert "2018-12-01T00:00:00Z" in without.out

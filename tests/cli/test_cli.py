@@ -14,7 +14,7 @@ import rasterio
 import xarray as xr
 from rasterio.transform import Affine
 
-from support.command_line import run
+from support.command_line import run, succeed
 from support.images import write_image
 
 PROJECT = Path(__file__).parents[2]
@@ -74,9 +74,9 @@ def test_plan_shows_beside_every_number_what_it_rests_on(
     request = list_file.with_name("request.json")
     request.write_text(json.dumps({"sources": str(list_file), "window": "centre", "limits": {"workers": 7}}))
 
-    run("plan", request, "--verbose")
+    succeed("plan", request, "--verbose")
     text = capsys.readouterr().out
-    run("plan", request, "--json")
+    succeed("plan", request, "--json")
     estimate = json.loads(capsys.readouterr().out)["estimate"]
 
     assert "4 x 180 x 360 (source, y, x)" in text
@@ -96,11 +96,11 @@ def test_plan_fits_the_terminal(
     list_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a narrow terminal the words are the same, and lines are wrapped."""
-    run("plan", "--sources", list_file, "--tile", "centre", "--verbose")
+    succeed("plan", "--sources", list_file, "--tile", "centre", "--verbose")
     whole = capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "80")
 
-    run("plan", "--sources", list_file, "--tile", "centre", "--verbose")
+    succeed("plan", "--sources", list_file, "--tile", "centre", "--verbose")
 
     narrow = capsys.readouterr().out
     assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, whole.splitlines()))
@@ -132,7 +132,7 @@ def test_run_again_reads_nothing_and_says_so(
 ) -> None:
     """The same request at the same location reads nothing, and the output says so."""
     arguments = ("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "c", "--json")
-    run(*arguments)
+    succeed(*arguments)
     first = json.loads(capsys.readouterr().out)
 
     code = run(*arguments)
@@ -261,9 +261,9 @@ def test_a_request_file_and_options_go_together(
     as_json = tmp_path / "request.json"
     as_json.write_text(json.dumps({"sources": str(list_file), "window": "centre"}))
 
-    run("plan", as_yaml, "--pixels", "0,0,5,6", "--json")
+    succeed("plan", as_yaml, "--pixels", "0,0,5,6", "--json")
     from_yaml = json.loads(capsys.readouterr().out)
-    run("plan", as_json, "--json")
+    succeed("plan", as_json, "--json")
     from_json = json.loads(capsys.readouterr().out)
 
     assert from_yaml["shape"] == [4, 6, 5]
@@ -289,11 +289,13 @@ def test_ls_gives_a_first_cube_its_times(tmp_path: Path, capsys: pytest.CaptureF
     folder.mkdir()
     for day in (200, 17):
         (folder / f"MOD13Q1.A2021{day:03}.h18v04.061.2021300000000.tif").symlink_to(OHC[0])
-    run("ls", folder)
+    succeed("ls", folder)
     listed = tmp_path / "listed.txt"
     text = capsys.readouterr().out
     listed.write_text(text)
-    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet")
+    succeed(
+        "run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet"
+    )
 
     assert text.splitlines()[0] == "href,time"
     assert text.splitlines()[1].endswith(".061.2021300000000.tif,2021-01-17T00:00:00Z")
@@ -309,11 +311,11 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
     for name in ("a_1895-02.tif", "b.tif"):
         (tmp_path / name).touch()
 
-    run("ls", tmp_path, "--time", "_%Y-%m", "--long")
+    succeed("ls", tmp_path, "--time", "_%Y-%m", "--long")
     found = capsys.readouterr()
-    run("ls", tmp_path)
+    succeed("ls", tmp_path)
     without = capsys.readouterr()
-    run("ls", tmp_path, "--glob", "a*")
+    succeed("ls", tmp_path, "--glob", "a*")
     guessed = capsys.readouterr().err
 
     rows = list(csv.DictReader(io.StringIO(found.out)))
@@ -348,10 +350,12 @@ def test_ls_long_is_a_csv_whose_columns_become_coordinates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The list has the size and the time of change."""
-    run("ls", SERIES, "--regex", r"heat_content.*\.tif$", "--long")
+    succeed("ls", SERIES, "--regex", r"heat_content.*\.tif$", "--long")
     listed = tmp_path / "listed.csv"
     listed.write_text(capsys.readouterr().out)
-    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet")
+    succeed(
+        "run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet"
+    )
 
     cube = xr.open_zarr(tmp_path / "cube")
     assert cube.size_bytes.values.tolist() == [path.stat().st_size for path in OHC]
@@ -363,11 +367,11 @@ def _drilled(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pixel given by position or by coordinates has the same values."""
-    run("drill", list_file, "--pixel", "200,90", "--csv")
+    succeed("drill", list_file, "--pixel", "200,90", "--csv")
     by_pixel = _drilled(capsys)
-    run("drill", list_file, "--point", "20.5,-0.5", "--csv")
+    succeed("drill", list_file, "--point", "20.5,-0.5", "--csv")
     by_place = _drilled(capsys)
-    run("drill", list_file, "--xy", "20.5,-0.5", "--csv")
+    succeed("drill", list_file, "--xy", "20.5,-0.5", "--csv")
     by_xy = _drilled(capsys)
 
     assert len(by_pixel) == 4
@@ -420,7 +424,7 @@ def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
     """Nodata and a point outside of the image are no errors, and get the given texts."""
     code = run("drill", list_file, "--pixel", "0,180", "--csv", "--out-of-bounds", "-1")
     outside = _drilled(capsys)
-    run("drill", list_file, "--pixel", "200,90", "--csv", "--nodata", "gap")
+    succeed("drill", list_file, "--pixel", "200,90", "--csv", "--nodata", "gap")
     inside = _drilled(capsys)
 
     assert code == 0
@@ -430,7 +434,7 @@ def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
 
 def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By default ``drill`` prints a table of all files."""
-    run("drill", list_file, "--pixel", "180,90")
+    succeed("drill", list_file, "--pixel", "180,90")
 
     table = capsys.readouterr().out
     assert all(path.name in table for path in OHC)
@@ -463,7 +467,7 @@ def test_index_makes_what_run_takes(
     assert run("index", list_file, "--to", index, "--json", "--quiet") == 0
     made = json.loads(capsys.readouterr().out)
     window = ("--sources", list_file, "--tile", "centre", "--json", "--quiet")
-    run("run", *window, "--to", tmp_path / "cold", "--no-report")
+    succeed("run", *window, "--to", tmp_path / "cold", "--no-report")
     cold = json.loads(capsys.readouterr().out)
     assert run("run", *window, "--index", index, "--to", tmp_path / "warm", "--no-report") == 0
     warm = json.loads(capsys.readouterr().out)

@@ -22,7 +22,7 @@ from pixel_gather.in_process.progress import Progress
 from pixel_gather_cli import progress
 from pixel_gather_cli.progress import Lines, every, open_progress
 from pixel_gather_cli.request_options import read_request_file
-from support.command_line import run
+from support.command_line import run, succeed
 
 PROJECT = Path(__file__).parents[2]
 FILES = sorted(
@@ -88,7 +88,7 @@ def test_run_says_that_the_cube_is_complete_before_it_draws(
 
     monkeypatch.setattr(click, "echo", look)
     # on a busy machine, progress would be printed as well
-    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--quiet")
+    succeed("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--quiet")
 
     *_, cube, _next, page, seconds = capsys.readouterr().out.strip().splitlines()
     assert cube.endswith("cube is complete")
@@ -104,7 +104,7 @@ def test_time_in_all_counts_from_the_start_of_the_command(
     monkeypatch.setattr("pixel_gather_cli.main.write_whole_output", lambda: time.sleep(0.7))
 
     began = time.monotonic()
-    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
+    succeed("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
     took_s = time.monotonic() - began
 
     told = capsys.readouterr().out.splitlines()[-1]
@@ -114,7 +114,7 @@ def test_time_in_all_counts_from_the_start_of_the_command(
 @pytest.mark.slow
 def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -> None:
     """``--open`` opens the report in the browser."""
-    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--open")
+    succeed("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--open")
 
     assert opened == [(tmp_path / "cube/report.html").as_uri()]
 
@@ -122,9 +122,9 @@ def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -
 @pytest.mark.slow
 def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) -> None:
     """``report --open`` opens the page, as ``run`` does."""
-    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
+    succeed("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
 
-    run("report", tmp_path / "cube", "--to", tmp_path / "page", "--open")
+    succeed("report", tmp_path / "cube", "--to", tmp_path / "page", "--open")
 
     assert opened == [(tmp_path / "page/report.html").as_uri()]
 
@@ -312,13 +312,13 @@ def test_plan_and_run_print_ten_lines_and_all_of_it_with_verbose(
     file.write_text(listed.read_text() + "".join(f"/nowhere/{n}.tif\n" for n in range(6)))
     request = ("--sources", file, "--tile", "centre")
 
-    run("plan", *request)
+    succeed("plan", *request)
     plan = capsys.readouterr().out.splitlines()
-    run("plan", *request, "--verbose")
+    succeed("plan", *request, "--verbose")
     whole_plan = capsys.readouterr().out
-    run("run", *request, "--to", tmp_path / "cube", "--no-report")
+    assert run("run", *request, "--to", tmp_path / "cube", "--no-report") == 1
     result = capsys.readouterr().out.splitlines()
-    run("run", *request, "--to", tmp_path / "cube", "--no-report", "--verbose")
+    assert run("run", *request, "--to", tmp_path / "cube", "--no-report", "--verbose") == 1
     whole_result = capsys.readouterr().out
 
     assert len(plan) <= 10
@@ -335,7 +335,7 @@ def test_plan_and_run_print_ten_lines_and_all_of_it_with_verbose(
 
 def test_ls_as_json_is_a_list_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``plan``, ``run`` and ``drill`` accept the output of one object per line."""
-    run("ls", FILES[0].parent, "--glob", "heat_content_anomaly_0-2000*.tif", "--json")
+    succeed("ls", FILES[0].parent, "--glob", "heat_content_anomaly_0-2000*.tif", "--json")
     (tmp_path / "list.jsonl").write_text(capsys.readouterr().out)
 
     code = run("plan", "--sources", tmp_path / "list.jsonl", "--tile", "centre", "--json")
@@ -369,7 +369,7 @@ def test_verbose_logs_to_standard_error(
     monkeypatch.setattr(logger, "level", logger.level)
     to = ("--to", tmp_path / "cube", "--no-report", "--json", "-v")
 
-    run("run", "--sources", listed, "--pixels", "0,0,8,8", *to)
+    succeed("run", "--sources", listed, "--pixels", "0,0,8,8", *to)
 
     printed = capsys.readouterr()
     assert json.loads(printed.out)["status"] == {"ok": 4}
@@ -381,7 +381,7 @@ def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "list.txt").write_text(f"{FILES[0]}\n")
     window = ("--pixels", "0,0,8,8", "--to", tmp_path / "c", "--no-report", "--verbose")
 
-    run("run", "--sources", tmp_path / "list.txt", *window)
+    succeed("run", "--sources", tmp_path / "list.txt", *window)
 
     assert "8 x 8 pixels of 1 row," in capsys.readouterr().out
 

@@ -30,7 +30,7 @@ from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.deployment.watching import WatchLines
 from pixel_gather_emulator.certificates import write_certificates
 from support import local_server
-from support.command_line import run
+from support.command_line import run, succeed
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
 ID = "0123456789abcdef"
@@ -249,7 +249,7 @@ def test_submit_force_goes_along_and_json_prints_the_answer(
     """``force`` is in the signed query. ``--json`` prints the API's answer."""
     api.on("POST /v1/gathers", STARTED)
 
-    run("submit", *BY_S3, "--force", "--json")
+    succeed("submit", *BY_S3, "--force", "--json")
 
     assert api.asked[0].is_signed
     assert api.asked[0].query == {"force": ["true"]}
@@ -404,7 +404,7 @@ def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.
     api.on("POST /v1/gathers", STARTED)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"s3://b/a.tif\n")))
 
-    run("submit", "--sources", "-", "--tile", "centre")
+    succeed("submit", "--sources", "-", "--tile", "centre")
 
     assert [each.path for each in api.asked] == ["/v1/lists", "/v1/gathers"]
     assert api.asked[0].json["sha256"] == hashlib.sha256(b"s3://b/a.tif\n").hexdigest()
@@ -562,7 +562,7 @@ def test_images_of_chips_are_not_called_files(api: FakeApi, capsys: pytest.Captu
     chips = '{"windows": {"table": "s3://b/c.csv", "size": [9, 9]}}'
     api.on(f"GET /v1/gathers/{ID}", document(done=4, input=chips), succeeded() | {"request": {"windows": {}}})
 
-    run("watch", ID)
+    succeed("watch", ID)
 
     printed = capsys.readouterr()
     assert "chip images about 400 of 1,000" in printed.err
@@ -574,10 +574,10 @@ def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
 ) -> None:
     """Status prints the page's location on S3 and in the console, or else that of the report's files."""
     api.on(f"GET /v1/gathers/{ID}", succeeded())
-    run("status", ID)
+    succeed("status", ID)
     drawn = capsys.readouterr().out
     api.on(f"GET /v1/gathers/{ID}", succeeded(report_page=None, usd=0.6))
-    run("status", ID)
+    succeed("status", ID)
     not_drawn = capsys.readouterr().out
 
     assert "\nreport        s3://arrays/a.zarr/report.html\n" in drawn
@@ -596,7 +596,7 @@ def test_status_of_a_failure_names_it_and_the_way_on(
     )
     api.on(f"GET /v1/gathers/{ID}", failed)
 
-    run("status", ID)
+    succeed("status", ID)
 
     printed = capsys.readouterr()
     assert "state         failed after 1 min 35 s" in printed.out
@@ -608,7 +608,7 @@ def test_status_names_the_option_of_a_limit(api: FakeApi, capsys: pytest.Capture
     """Whoever reads it may not know the request's fields."""
     api.on(f"GET /v1/gathers/{ID}", document("FAILED", error="BudgetError", cause="limits.usd: too dear"))
 
-    run("status", ID)
+    succeed("status", ID)
 
     assert "error         BudgetError: limits.usd (--max-usd): too dear\n" in capsys.readouterr().out
 
@@ -617,7 +617,7 @@ def test_status_as_json_is_the_document(api: FakeApi, capsys: pytest.CaptureFixt
     """``--json`` prints the whole document unchanged."""
     api.on(f"GET /v1/gathers/{ID}", succeeded())
 
-    run("status", ID, "--json")
+    succeed("status", ID, "--json")
 
     assert json.loads(capsys.readouterr().out) == succeeded()
 
@@ -652,7 +652,7 @@ def test_watch_says_nothing_twice_in_a_log(
     """A log gets one line for every change."""
     api.on(f"GET /v1/gathers/{ID}", *[document(done=1)] * 5, succeeded())
 
-    run("watch", ID, "--every", "1")
+    succeed("watch", ID, "--every", "1")
 
     assert len(pauses) == 5
     assert capsys.readouterr().err.count("1 of 10 done") == 1
@@ -687,7 +687,7 @@ def test_watch_on_a_narrow_terminal_keeps_to_its_lines(
     monkeypatch.setenv("COLUMNS", "70")
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3), succeeded())
 
-    run("watch", ID)
+    succeed("watch", ID)
 
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).splitlines()
     assert any(line.strip() == "shards 4 of 10 done, 3 running, 3 pending" for line in shown)
@@ -711,7 +711,7 @@ def test_watch_says_when_it_is_before_and_after_the_shards(
         succeeded(),
     )
 
-    run("watch", ID)
+    succeed("watch", ID)
 
     said = [line.partition(" (")[0].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
     assert said == ["planning", "waiting for another append", "running", "finishing", "succeeded"]
@@ -723,7 +723,7 @@ def test_watch_quietly_shows_the_end_only(
     """``--quiet`` shows only the end, as for ``run``."""
     api.on(f"GET /v1/gathers/{ID}", document(), succeeded())
 
-    run("watch", ID, "--quiet")
+    succeed("watch", ID, "--quiet")
 
     assert capsys.readouterr().err == ""
     assert len(pauses) == 1
@@ -1133,17 +1133,17 @@ def test_direct_needs_no_more_than_the_stacks_name(
     request = parse_request({"sources": href, "window": "centre"})
     submit = ("submit", "--sources", file, "--tile", "centre", "--direct", "--json")
 
-    run(*submit)
+    succeed(*submit)
     first = json.loads(capsys.readouterr().out)
-    run(*submit)
+    succeed(*submit)
     again = json.loads(capsys.readouterr().out)
-    run("cancel", first["id"], "--direct")
+    succeed("cancel", first["id"], "--direct")
     capsys.readouterr()
-    run(*submit)
+    succeed(*submit)
     second = json.loads(capsys.readouterr().out)
-    run("list", "--direct")
+    succeed("list", "--direct")
     listed = capsys.readouterr().out
-    run(*submit, "--force")
+    succeed(*submit, "--force")
     forced = json.loads(capsys.readouterr().out)
     unknown = run("cancel", "nobody", "--direct")
 
@@ -1208,7 +1208,7 @@ def test_the_api_is_looked_up_by_the_stacks_name(
 
 def test_help_names_the_stack_that_is_asked_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     """It is the stack that is deployed by default."""
-    run("list", "--help")
+    succeed("list", "--help")
 
     assert f"[default: {Settings().stack_name}]" in " ".join(capsys.readouterr().out.split())
     assert Settings().stack_name == DEFAULT_STACK
@@ -1509,7 +1509,7 @@ def test_an_address_is_no_id(api: FakeApi, capsys: pytest.CaptureFixture[str]) -
 def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence says both, whatever words the API has. If tables may not be asked about, it says so."""
     api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
-    run("status", ID)
+    assert run("status", ID) == 2
     denied = capsys.readouterr().err
     no_table = Reply({"type": "urn:pixel-gather:problem:table_not_found", "detail": "unknown"}, 404)
     api.on(f"GET /v1/tables/{ID}", no_table)

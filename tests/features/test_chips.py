@@ -26,7 +26,7 @@ from pixel_gather.features.verify.check_cube import Verified
 from pixel_gather.io.geotiff import tiles_into_array
 from pixel_gather.io.geotiff.decode import decode_block
 from pixel_gather.io.store.object_store import Objects
-from support.command_line import run
+from support.command_line import run, succeed
 from support.geojson import collection, feature, polygon
 from support.images import TILES_OF_64, write_image
 from support.undrawn import gather_undrawn
@@ -426,7 +426,7 @@ def test_chips_on_a_lattice_adjoin(tmp_path: Path) -> None:
     (tmp_path / "area.csv").write_text(f'id,label,wkt\nfield,x,"{area}"\n')
     arguments = ["--sources", listed(tmp_path, files), "--windows", str(tmp_path / "area.csv")]
     arguments += ["--spacing", "240", "--size", "24,24", "--crs", CRS, "--to", str(tmp_path / "cube")]
-    run("run", *arguments, "--no-report")
+    succeed("run", *arguments, "--no-report")
     cube: xr.Dataset = xr.open_zarr(tmp_path / "cube", mask_and_scale=False, decode_times=False)
     with rasterio.open(files["2024-01-01"]) as opened:
         whole, seen = opened.read(1), np.zeros((200, 300), int)

@@ -18,6 +18,11 @@ def run(*arguments: str | int | Path) -> int:
     return code
 
 
+def succeed(*arguments: str | int | Path) -> None:
+    """Run ``pixel-gather`` with these arguments, for a test that looks at what it did."""
+    assert run(*arguments) == 0
+
+
 def leaf_commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
     """Yield every command with its full name."""
     for each in group.list_commands(click.Context(group)):
