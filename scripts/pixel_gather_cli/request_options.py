@@ -543,11 +543,13 @@ def check_folders(**files: str | None) -> None:
     for option, file in files.items():
         if file is None:
             continue
+        what, kind = _WRITTEN[option]
+        if "://" in file:
+            raise RequestError(f"{what} is written to this machine: give a path", field=f"--{option}")
         if not (folder := Path(in_home(file)).parent).is_dir():
             raise RequestError(f"there is no folder {folder}", field=f"--{option}")
         if Path(in_home(file)).is_dir():
             raise RequestError(IS_FOLDER, field=f"--{option}")
-        what, kind = _WRITTEN[option]
         check_file_name(file, what=what, kind=kind, field=f"--{option}")
 
 

@@ -87,6 +87,8 @@ _WRONG = {
     "drill list.txt --point 500,46": "--point: the longitude is 500",
     "rank list.txt --by b1 --max-seconds 1e-9": "--max-seconds: 1 scene would take",
     "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
+    "rank list.txt --by b1 --html s3://none/x.html": "--html: the page is written to this machine: give a",
+    "rank list.txt --by b1 --statistics s3://none/x": "--statistics: they are kept on this machine: give a",
     "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",
     "series --sources list.txt --point 1,2 --html none/x.html": "--html: there is no folder none",
     "rank list.txt --by clear": "--mask: clear needs a mask",

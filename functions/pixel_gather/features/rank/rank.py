@@ -142,9 +142,9 @@ async def rank_async(
         with ExitStack() as stack:
             kept = None
             if statistics is not None:
-                kept = stack.enter_context(
-                    SqliteStatistics(place_text(statistics, "statistics"), inputs=asked.inputs_digest())
-                )
+                if "://" in (path := place_text(statistics, "statistics")):
+                    raise RequestError("they are kept on this machine: give a path", field="statistics")
+                kept = stack.enter_context(SqliteStatistics(path, inputs=asked.inputs_digest()))
             scenes = list_scenes(job.table, asked)
             if kept is not None and check_kept:
                 await drop_replaced(
