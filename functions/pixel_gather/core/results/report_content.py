@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from msgspec import Struct
@@ -83,6 +83,16 @@ class Scaling(Struct, frozen=True, kw_only=True):
     scale: float = 1.0
     offset: float = 0.0
     unit: str = ""
+
+    @classmethod
+    def of_attributes(cls, told: Mapping[str, Any]) -> Self:
+        """Return what CF's attributes of an array say of its values. Those of other types do not count."""
+        scale, offset, unit = (told.get(name) for name in ("scale_factor", "add_offset", "units"))
+        return cls(
+            scale=float(scale) if isinstance(scale, int | float) and scale else 1.0,
+            offset=float(offset) if isinstance(offset, int | float) else 0.0,
+            unit=unit if isinstance(unit, str) and unit != "1" else "",
+        )
 
 
 class Look(Struct, frozen=True, kw_only=True, eq=False):

@@ -20,7 +20,6 @@ from pixel_gather.core.results.row_coordinates import NO_TIME, NOT_GATHERED
 from pixel_gather.core.results.row_evidence import stored_status
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.core.time_range import cut_to_period
-from pixel_gather.io.cube.cf_scaling import meaning_of
 from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
 from pixel_gather.io.cube.zarr_metadata import reduced_by
 
@@ -104,7 +103,7 @@ class CubeRows(Struct, frozen=True, kw_only=True):
 
     def meaning(self, measurement: str) -> BandMeaning:
         """Return what the cube says of a measurement's classes, and of its colour."""
-        return meaning_of(open_array(self.group, measurement))
+        return BandMeaning.of_attributes(open_array(self.group, measurement).attrs)
 
     def coordinate(self, name: str) -> Any:
         """Return a coordinate's values of the chosen rows, or None if the cube has none of this name."""

@@ -13,7 +13,6 @@ from pixel_gather.core.model.band_meaning import has_classes
 from pixel_gather.core.results.report_content import Image, Mask, Scaling
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
 from pixel_gather.features.export.picture_style import PictureStyle
-from pixel_gather.io.cube.cf_scaling import read_scaling
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
 from pixel_gather.io.pictures.stretch import Stretch, common_stretches
 from pixel_gather.io.pictures.theme import DARK, LIGHT, Theme
@@ -110,7 +109,9 @@ class Drawing(Struct, frozen=True, kw_only=True):
             rows=rows,
             title=title,
             stretches=stretches,
-            scalings=tuple(read_scaling(open_array(rows.group, name)) for name in rows.measurements),
+            scalings=tuple(
+                Scaling.of_attributes(open_array(rows.group, name).attrs) for name in rows.measurements
+            ),
             classes=classes,
             style=style,
             step=step,

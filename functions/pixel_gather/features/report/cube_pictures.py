@@ -10,11 +10,11 @@ import numpy as np
 import obstore
 
 from pixel_gather.core.errors import StoreError
+from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.report_content import Image, Look, MaskedQuicklooks, Picture, is_shown
+from pixel_gather.core.results.report_content import Image, Look, MaskedQuicklooks, Picture, Scaling, is_shown
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
-from pixel_gather.io.cube.cf_scaling import meaning_of, read_scaling
 from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY
 from pixel_gather.io.store.object_store import Store
@@ -149,8 +149,8 @@ def _looks(
                 quicklooks=quicklooks,
                 frames=sources.describe(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
-                scaling=read_scaling(array),
-                meaning=meaning_of(array),
+                scaling=Scaling.of_attributes(array.attrs),
+                meaning=BandMeaning.of_attributes(array.attrs),
                 chunk_rows=int(array.chunks[0]),
             )
         )

@@ -53,16 +53,16 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
 
 
 def _draw_pictures(store: Store, measurements: Sequence[str]) -> str:
+    from pixel_gather.core.model.band_meaning import BandMeaning  # noqa: PLC0415
     from pixel_gather.features.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.features.report.first_picture import bands_of_first_picture, first_picture_of  # noqa: PLC0415
     from pixel_gather.io.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
-    from pixel_gather.io.cube.cf_scaling import meaning_of  # noqa: PLC0415
     from pixel_gather.io.cube.row_view import as_rows  # noqa: PLC0415 # zarr
     from pixel_gather.io.pictures.pictures import picture_uri  # noqa: PLC0415
 
     group = as_rows(open_foreign_group(store))
     arrays: dict[str, Any] = {name: group[name] for name in measurements}
-    meanings = {name: meaning_of(each) for name, each in arrays.items()}
+    meanings = {name: BandMeaning.of_attributes(each.attrs) for name, each in arrays.items()}
     names = bands_of_first_picture(meanings)
     is_abreast = getattr(group["status"], "ndim", 1) > 1
     slots = {name: measurements.index(name) if is_abreast else 0 for name in names}
