@@ -16,7 +16,7 @@ from pixel_gather.core.model.tile_coding import TileRange
 from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 
 HEADER: Final = Header(
     href="file:///a",

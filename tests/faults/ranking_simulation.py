@@ -61,7 +61,7 @@ from pixel_gather.features.rank.map_rounds import MapState
 from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.ranker import Ranker
 from pixel_gather.features.rank.scenes import RankScene
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.tables import map_round
 from pixel_gather.tables.map_tasks import LOST, MapTask
 from support.fakes import FakeLimiter
@@ -304,7 +304,7 @@ class SimulatedRanges:
         del cost
         await asyncio.sleep(self.world.chance.random())
         version = str(self.world.n_versions[href])
-        return Fetched(content=memoryview(b"I"), start=0, etag=version, object_nbytes=1)
+        return Fetched(content=memoryview(b"I"), etag=version, object_nbytes=1)
 
 
 @dataclass

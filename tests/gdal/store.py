@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 
 
 @dataclass
@@ -31,4 +31,4 @@ class MemoryObjects:
         self.ranges.append((start, stop))
         content = memoryview(self.contents[href])[start:stop]
         cost.nbytes += content.nbytes
-        return Fetched(content=content, start=start, etag=now, object_nbytes=len(self.contents[href]))
+        return Fetched(content=content, etag=now, object_nbytes=len(self.contents[href]))

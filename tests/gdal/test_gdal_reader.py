@@ -29,7 +29,7 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 
 pytestmark = [
     pytest.mark.slow,
@@ -409,7 +409,7 @@ import asyncio, os, signal
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.reader import GdalReader
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.core.model.source import Cost, Header

@@ -22,7 +22,7 @@ from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.gdal.stored_ranges import find_stored_ranges
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.reader import CogReader
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 from support.in_loop import in_loop
 
 pytestmark = [

@@ -20,7 +20,7 @@ from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.ifd import Ifd, parse_format, parse_ifd
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.reader import GeoTiffReader
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 
 type Array = np.ndarray[Any, Any]
 type ExtraTag = tuple[int, str, int, Any, bool]
@@ -57,7 +57,7 @@ class MemoryObject:
             raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
         part = memoryview(self.content)[start:stop]
         cost.nbytes += part.nbytes
-        return Fetched(content=part, start=start, etag=self.etag, object_nbytes=len(self.content))
+        return Fetched(content=part, etag=self.etag, object_nbytes=len(self.content))
 
 
 def opened(

@@ -17,7 +17,7 @@ from pixel_gather.io.geotiff.fetch_in_parallel import fetch_ranges
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 
 IMAGE = noise((160, 130), "uint16")
 WINDOW = Window(col_off=0, row_off=0, width=130, height=160)

@@ -15,7 +15,7 @@ from pixel_gather.core.model.window import Window
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
-from pixel_gather.io.store.object_store import Fetched
+from pixel_gather.io.store.fetched import Fetched
 from support.in_loop import in_loop
 
 IMAGE = noise((2, 96, 96), "uint16")

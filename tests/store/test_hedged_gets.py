@@ -9,9 +9,9 @@ import pytest
 
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.store import hedged_gets
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.io.store.hedged_gets import HedgedGets, Leg
-from pixel_gather.io.store.no_redirect_http import RangeAnswer
 from support.in_loop import in_loop, in_virtual_time
 from support.virtual_time import run_virtually
 
@@ -55,7 +55,7 @@ class FakeStore:
     ended: list[bytes] = field(default_factory=list)
     """Names of the requests that have ended in any way."""
 
-    async def send(self, leg: Leg) -> RangeAnswer:
+    async def send(self, leg: Leg) -> Fetched:
         """Answer with the next configured outcome."""
         self.n_sent += 1
         play = next(self.plays)
@@ -65,7 +65,7 @@ class FakeStore:
             await leg.waits_for(self._after(play.body_s, None))
         finally:
             self.ended.append(play.name)
-        return RangeAnswer(content=memoryview(play.name), etag=None, object_nbytes=1)
+        return Fetched(content=memoryview(play.name), etag=None, object_nbytes=1)
 
     def _after(self, seconds: float, error: Exception | None) -> asyncio.Future[None]:
         def end() -> None:
@@ -172,7 +172,7 @@ def test_request_is_hedged_once_other_answers_have_shown_that_it_is_late() -> No
     ]
     store = FakeStore(iter(plays))
 
-    async def run() -> list[RangeAnswer]:
+    async def run() -> list[Fetched]:
         async with asyncio.timeout(5):
             return await asyncio.gather(*(gets.get(store.send, Cost()) for _ in range(41)))
 

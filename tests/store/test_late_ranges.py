@@ -13,8 +13,9 @@ from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_ser
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.hedge_policy import HedgeSettings
-from pixel_gather.io.store.object_store import Fetched, Objects
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.fakes import FakePace
 from support.local_server import Answer, Asked, LocalServer, ranged, serving

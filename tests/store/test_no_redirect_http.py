@@ -15,7 +15,8 @@ import pytest
 from pixel_gather.core.errors import SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
-from pixel_gather.io.store.object_store import Fetched, Objects
+from pixel_gather.io.store.fetched import Fetched
+from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, Asked, Script, in_thread, ranged, serving
 

@@ -20,7 +20,7 @@ from pixel_gather.io.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.reader import GeoTiffReader
 from pixel_gather.io.geotiff.unsupported import DamagedTileError, UnsupportedError
-from pixel_gather.io.store.object_store import Fetched, Ranges
+from pixel_gather.io.store.fetched import Fetched, Ranges
 
 if TYPE_CHECKING:
     from pixel_gather.io.gdal.reader import GdalReader

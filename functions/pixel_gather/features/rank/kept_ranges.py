@@ -1,11 +1,12 @@
 """Fetches once what a ranking reads more than once. The first read of a file is as long as pays."""
 
 from collections import OrderedDict, deque
+from copy import replace
 from dataclasses import dataclass, field
 from typing import Final
 
 from pixel_gather.core.model.source import Cost
-from pixel_gather.io.store.object_store import Fetched, Ranges
+from pixel_gather.io.store.fetched import Fetched, Ranges
 
 _LONGEST_KEPT: Final = 64 << 10
 """Headers are shorter. What begins at a file's first byte is kept at any length."""
@@ -38,26 +39,25 @@ class KeptRanges:
     """
 
     objects: Ranges
-    _kept: OrderedDict[str, list[Fetched]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[str, list[tuple[int, Fetched]]] = field(default_factory=OrderedDict)
+    """By href, where each range begins, and its bytes."""
+
     _nbytes: int = 0
     _stops: deque[int] = field(default_factory=lambda: deque(maxlen=_N_REMEMBERED))
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object, as ``object_store.Objects.get_range``."""
-        for fetched in self._kept.get(href, ()):
+        for first, fetched in self._kept.get(href, ()):
             if etag is not None and etag != fetched.etag:
                 continue
-            end = fetched.start + fetched.content.nbytes
-            if fetched.start <= start and min(stop, fetched.object_nbytes) <= end and start < end:
-                content = fetched.content[start - fetched.start : stop - fetched.start]
-                return Fetched(
-                    content=content, start=start, etag=fetched.etag, object_nbytes=fetched.object_nbytes
-                )
+            end = first + fetched.content.nbytes
+            if first <= start and min(stop, fetched.object_nbytes) <= end and start < end:
+                return replace(fetched, content=fetched.content[start - first : stop - first])
         if start == 0:
             stop = max(stop, self.first_nbytes)
         fetched = await self.objects.get_range(href, start, stop, etag=etag, cost=cost)
         if start == 0 or fetched.content.nbytes <= _LONGEST_KEPT:
-            self._keep(href, fetched)
+            self._keep(href, start, fetched)
         return fetched
 
     @property
@@ -84,11 +84,11 @@ class KeptRanges:
 
     def forget(self, href: str) -> None:
         """Drop what is kept of a file, as it has been replaced or is no longer needed."""
-        for fetched in self._kept.pop(href, ()):
+        for _, fetched in self._kept.pop(href, ()):
             self._nbytes -= fetched.content.nbytes
 
-    def _keep(self, href: str, fetched: Fetched) -> None:
-        self._kept.setdefault(href, []).append(fetched)
+    def _keep(self, href: str, start: int, fetched: Fetched) -> None:
+        self._kept.setdefault(href, []).append((start, fetched))
         self._kept.move_to_end(href)
         self._nbytes += fetched.content.nbytes
         while self._nbytes > _MOST_NBYTES and len(self._kept) > 1:

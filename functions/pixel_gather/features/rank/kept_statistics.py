@@ -15,7 +15,7 @@ from pixel_gather.core.ports import SourceLimiter
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.measured_scene import MeasuredScene
 from pixel_gather.features.rank.scenes import RankScene
-from pixel_gather.io.store.object_store import Ranges
+from pixel_gather.io.store.fetched import Ranges
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS file (href TEXT PRIMARY KEY, etag TEXT) WITHOUT ROWID;

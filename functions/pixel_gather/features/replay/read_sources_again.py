@@ -22,7 +22,7 @@ from pixel_gather.core.results.find_drift import Version
 from pixel_gather.core.task_group import all_of
 from pixel_gather.in_process.job import Job
 from pixel_gather.io.cube.stored_cube import StoredCube
-from pixel_gather.io.store.object_store import Ranges
+from pixel_gather.io.store.fetched import Ranges
 
 _N_AHEAD: Final = 2
 """Ranges of rows that are looked at at one time: one is read while another is compared."""

@@ -12,7 +12,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.task_group import all_of
 from pixel_gather.io.gdal.settings import GdalSettings
-from pixel_gather.io.store.object_store import Fetched, Ranges
+from pixel_gather.io.store.fetched import Fetched, Ranges
 
 _MOST_KEPT: Final = 160
 """Most blocks that are kept between reads. The tile-parts of a Sentinel-2 band begin in 121."""

@@ -28,7 +28,7 @@ from pixel_gather.io.gdal.choose_driver import choose_driver
 from pixel_gather.io.gdal.pinned_object import PinnedObject
 from pixel_gather.io.gdal.settings import GdalSettings
 from pixel_gather.io.gdal.stored_ranges import Range, find_stored_ranges
-from pixel_gather.io.store.object_store import Fetched, Ranges
+from pixel_gather.io.store.fetched import Fetched, Ranges
 
 _tokens = itertools.count(1)
 

@@ -19,7 +19,7 @@ from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.tiff_file import TiffFile
 from pixel_gather.io.geotiff.transform import has_only_control_points
 from pixel_gather.io.geotiff.unsupported import UnknownCrsError, UnsupportedError
-from pixel_gather.io.store.object_store import Ranges
+from pixel_gather.io.store.fetched import Ranges
 
 
 @dataclass(slots=True)

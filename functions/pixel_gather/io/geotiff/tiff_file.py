@@ -11,7 +11,7 @@ from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.io.geotiff.shared_tiles import SharedTiles
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
-from pixel_gather.io.store.object_store import Ranges
+from pixel_gather.io.store.fetched import Ranges
 
 _BEFORE_NBYTES: Final = 4096
 """Bytes to read before a directory: many writers put its values there."""

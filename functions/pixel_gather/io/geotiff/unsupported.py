@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pixel_gather.io.store.object_store import Fetched
+    from pixel_gather.io.store.fetched import Fetched
 
 
 class UnsupportedError(Exception):

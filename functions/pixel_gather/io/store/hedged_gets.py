@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pixel_gather.core.model.source import Cost
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.hedge_policy import BackEnd
-from pixel_gather.io.store.no_redirect_http import RangeAnswer
 
 _CHECK_EVERY_S: Final = 0.01
 
-type Send = Callable[["Leg"], Awaitable[RangeAnswer]]
+type Send = Callable[["Leg"], Awaitable[Fetched]]
 """Sends one request. It passes each future that it awaits to `Leg.waits_for`, and calls `Leg.begins` at the
 first byte."""
 
@@ -76,7 +76,7 @@ class _Sent:
         self.send = send
         self.cost = cost
         self.legs = [Leg()]
-        self.hedge: asyncio.Task[RangeAnswer] | None = None
+        self.hedge: asyncio.Task[Fetched] | None = None
 
 
 class HedgedGets:
@@ -95,7 +95,7 @@ class HedgedGets:
         self._under_way: dict[_Sent, None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def get(self, send: Send, cost: Cost) -> RangeAnswer:
+    async def get(self, send: Send, cost: Cost) -> Fetched:
         """Send a request, and a hedge if it is late. On return neither is in flight.
 
         A hedge is counted in the cost.
@@ -123,7 +123,7 @@ class HedgedGets:
                 sent.hedge.cancel()
                 await asyncio.wait((sent.hedge,))
 
-    async def _follow(self, send: Send, leg: Leg) -> RangeAnswer:
+    async def _follow(self, send: Send, leg: Leg) -> Fetched:
         """Send one request and record its time to the first byte, or the time until it was given up."""
         try:
             answer = await send(leg)
@@ -171,12 +171,12 @@ class HedgedGets:
             self._loop = None
 
     def _hedge(self, sent: _Sent, loop: asyncio.AbstractEventLoop) -> None:
-        async def second() -> RangeAnswer:
+        async def second() -> Fetched:
             leg = Leg()
             sent.legs.append(leg)
             return await self._follow(sent.send, leg)
 
-        def stop_first(hedge: asyncio.Task[RangeAnswer]) -> None:
+        def stop_first(hedge: asyncio.Task[Fetched]) -> None:
             if not hedge.cancelled() and ((error := hedge.exception()) is None or self._is_final(error)):
                 sent.legs[0].stop()
 

@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from msgspec import Struct
-
 from pixel_gather.core.errors import PickledError
 from pixel_gather.core.model.status import Status
+from pixel_gather.io.store.fetched import Fetched
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -62,14 +61,6 @@ class HttpRefusedError(PickledError, OSError):
         self.tries = tries
 
 
-class RangeAnswer(Struct, frozen=True, kw_only=True):
-    """The bytes of one range, and the version and size of their object."""
-
-    content: memoryview
-    etag: str | None
-    object_nbytes: int
-
-
 class FixedHost:
     """One ``https://host`` or ``http://host``."""
 
@@ -109,7 +100,7 @@ class FixedHost:
 
     def get(
         self, path: str, start: int, stop: int, *, if_match: str | None, on_begin: Callable[[], None]
-    ) -> asyncio.Future[RangeAnswer]:
+    ) -> asyncio.Future[Fetched]:
         """Read bytes [start, stop).
 
         The path is not percent-encoded. ``on_begin`` is called in another thread at the first byte of the
@@ -124,7 +115,7 @@ class FixedHost:
 
     def _get(
         self, path: str, start: int, stop: int, if_match: str | None, on_begin: Callable[[], None]
-    ) -> RangeAnswer:
+    ) -> Fetched:
         import urllib3  # noqa: PLC0415 # as above
 
         headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -162,7 +153,7 @@ class FixedHost:
         described = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if described is None or int(described[1]) != start:
             raise HttpRefusedError(Status.UNSUPPORTED, "the server answers with another range", 0)
-        return RangeAnswer(
+        return Fetched(
             content=memoryview(content),
             etag=answer.headers.get("ETag"),
             object_nbytes=int(described[3]),

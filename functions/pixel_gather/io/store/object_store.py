@@ -15,10 +15,9 @@ from copy import replace
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
 from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.errors import DeniedError, MissingExtraError, SourceError, StoreError
@@ -26,6 +25,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.href_policy import BUCKET_SCHEMES, parent_of
 from pixel_gather.io.store.exit_wait import wait_for_native_threads
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.io.store.open_bucket import Bucket, endpoint_of, open_bucket
 from pixel_gather.io.store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
@@ -44,24 +44,6 @@ _POOL_IDLE_TIMEOUT: Final = "15s"
 """Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
 
 _NO_RETRY: Final[dict[str, Any]] = {"max_retries": 0}
-
-
-class Fetched(Struct, frozen=True, kw_only=True):
-    """The bytes of one range, and the version and size of their object."""
-
-    content: memoryview
-    """Shorter than the range where the object ends earlier."""
-
-    start: int
-    etag: str | None
-    object_nbytes: int
-
-
-class Ranges(Protocol):
-    """The part of `Objects` that readers of files use."""
-
-    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
-        """Read bytes [start, stop) of one version of an object."""
 
 
 @functools.lru_cache(maxsize=512)  # of each source in flight it is asked three times
@@ -229,9 +211,7 @@ class Objects:
             cost.nbytes += answer.content.nbytes
             if etag is not None and answer.etag != etag:
                 raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
-            return Fetched(
-                content=answer.content, start=start, etag=answer.etag, object_nbytes=answer.object_nbytes
-            )
+            return answer
 
     def open_(self, href: str) -> None:
         """Open the store of a checked href. No request is sent.

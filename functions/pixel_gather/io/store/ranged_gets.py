@@ -9,9 +9,10 @@ from obstore.exceptions import BaseError
 from obstore.store import HTTPStore, LocalStore
 
 from pixel_gather.core.model.source import Cost
+from pixel_gather.io.store.fetched import Fetched
 from pixel_gather.io.store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.io.store.hedged_gets import HedgedGets, Leg
-from pixel_gather.io.store.no_redirect_http import FixedHost, RangeAnswer
+from pixel_gather.io.store.no_redirect_http import FixedHost
 from pixel_gather.io.store.open_bucket import Bucket
 from pixel_gather.io.store.signing import Containers
 from pixel_gather.io.store.store_error_status import classify_store_error, is_throttling
@@ -74,7 +75,7 @@ class RangedGets:
             is_final=lambda error: not isinstance(error, STORE_ERRORS) or classify_store_error(error)[2] == 0,
         )
 
-    async def get(self, path: str, wanted: Wanted, cost: Cost) -> RangeAnswer:
+    async def get(self, path: str, wanted: Wanted, cost: Cost) -> Fetched:
         """Read a range. A second request is sent where the first is late.
 
         A hedge is counted in the cost.
@@ -83,7 +84,7 @@ class RangedGets:
             STORE_ERRORS: No request was answered well.
         """
 
-        async def send(leg: Leg) -> RangeAnswer:
+        async def send(leg: Leg) -> Fetched:
             try:
                 answer = await self._send(path, wanted, leg)
             except STORE_ERRORS as error:
@@ -100,7 +101,7 @@ class RangedGets:
             return await send(Leg())
         return await self._gets.get(send, cost)
 
-    async def _send(self, path: str, wanted: Wanted, leg: Leg) -> RangeAnswer:
+    async def _send(self, path: str, wanted: Wanted, leg: Leg) -> Fetched:
         store = self._store
         if isinstance(store, FixedHost):
             request = store.get(
@@ -116,4 +117,4 @@ class RangedGets:
         leg.begins()
         content = memoryview(await leg.waits_for(answer.bytes_async()))
         meta = answer.meta  # made anew at each look
-        return RangeAnswer(content=content, etag=meta["e_tag"], object_nbytes=meta["size"])
+        return Fetched(content=content, etag=meta["e_tag"], object_nbytes=meta["size"])
