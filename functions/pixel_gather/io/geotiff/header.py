@@ -70,13 +70,9 @@ def build_header(
     etag: str | None,
     keys: GeoKeys,
     crs: str | None,
-    shown: TileLayout,
     overviews: Sequence[TileLayout],
 ) -> Header:
-    """Build the header of the full image, or of one of its overviews.
-
-    The first directory alone is georeferenced, also where windows are read from an overview, as ``shown``
-    says.
+    """Build the header of the full image. The first directory alone is georeferenced.
 
     Raises:
         UnsupportedError: Only GDAL can tell what the tags mean.
@@ -84,15 +80,13 @@ def build_header(
     """
     transform = parse_transform(ifd, keys)
     scales, offsets = scales_and_offsets(ifd, layout.n_bands)
-    if transform is not None and shown is not layout:
-        transform = transform.scaled(layout.width / shown.width, layout.height / shown.height)
     return Header(
         href=href,
         etag=etag,
         nbytes=ifd.header_bytes.object_nbytes,
         driver="GTiff",
-        width=shown.width,
-        height=shown.height,
+        width=layout.width,
+        height=layout.height,
         n_bands=layout.n_bands,
         dtype=layout.dtype_name,
         nodata=parse_nodata(ifd, layout.dtype),
@@ -100,10 +94,10 @@ def build_header(
         offsets=offsets,
         transform=transform,
         crs=crs,
-        tile_width=shown.tile_width,
-        tile_height=shown.block_height,
-        is_tiled=shown.is_tiled,
+        tile_width=layout.tile_width,
+        tile_height=layout.block_height,
+        is_tiled=layout.is_tiled,
         overviews=tuple((each.width, each.height) for each in overviews),
         meanings=meanings_of(ifd, layout.n_bands),
-        coding=shown.coding,
+        coding=layout.coding,
     )

@@ -7,7 +7,7 @@ from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.io.geotiff.geo_keys import parse_crs, parse_geo_keys
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
-from pixel_gather.io.geotiff.header import build_header, find_overviews
+from pixel_gather.io.geotiff.header import build_header, find_overviews, reduced_header
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
 from pixel_gather.io.geotiff.header_read_size import FirstRead
 from pixel_gather.io.geotiff.ifd import parse_format, parse_ifd
@@ -156,9 +156,10 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
         etag=file.etag,
         keys=keys,
         crs=crs,
-        shown=layout,
         overviews=[each for _, each in overviews],
     )
+    if overview is not None:
+        header = reduced_header(header, layout)
     opened = OpenedGeoTiff(
         header=header,
         file=file,
