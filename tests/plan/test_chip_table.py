@@ -8,7 +8,7 @@ import pytest
 from pixel_gather.core.errors import BudgetError
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.model.window import WindowRule
-from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipAxis
 from pixel_gather.core.plan.chip_table import Chips, ChipTable, order_of_places
 from pixel_gather.core.plan.choose_layout import chip_layout
 from support.fakes import CODING, UTM, FakeImage, FakeReader, table_of

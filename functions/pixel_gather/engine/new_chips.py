@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.ports import SourceTable
 from pixel_gather.engine.base_cube import Base

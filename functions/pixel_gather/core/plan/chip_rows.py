@@ -1,11 +1,39 @@
-"""A task's part of a list for chips. Pure."""
+"""The rows of a cube of chips: how they become two axes, and a task's part of their list. Pure."""
 
 from collections.abc import Iterator, Sequence
+from copy import replace
 
 from msgspec import Struct
 
 from pixel_gather.core.model.chip import Chip
-from pixel_gather.core.model.source import CubeRow
+from pixel_gather.core.model.source import CubeRow, ListColumn
+
+
+class ChipAxis(Struct, frozen=True, kw_only=True):
+    """How rows become chips and images.
+
+    All steps count rows: each image of the first chip, then each of the second. Only the arrays have an axis
+    of chips and one of images. Their bytes are those of an array of rows, as each chunk holds whole chips.
+    """
+
+    n_images: int
+    """Rows of each chip: the length of the second axis."""
+
+    id_dtype: str
+    """``int64`` or ``string``."""
+
+    columns: tuple[ListColumn, ...]
+    """Columns of the table of chips, which become coordinates of the first axis."""
+
+    def grown_by(self, other: "ChipAxis") -> "ChipAxis":
+        """Return the axis with the chips of another table, too. Their columns have the same names."""
+        there = {each.name: each for each in other.columns}
+        return replace(self, columns=tuple(each.grown_by(there[each.name]) for each in self.columns))
+
+    def folded(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Return lengths that begin with a number of rows, with two axes in its place."""
+        rows, *others = lengths
+        return rows // self.n_images, self.n_images, *others
 
 
 class ChipRows(Struct, frozen=True, kw_only=True):

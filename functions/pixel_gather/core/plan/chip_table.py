@@ -15,8 +15,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.chip import Chip
 from pixel_gather.core.model.source import CubeRow, ListColumn
 from pixel_gather.core.model.window import WindowRule
-from pixel_gather.core.plan.chip_axis import ChipAxis
-from pixel_gather.core.plan.chip_rows import ChipRows, rows_of_chip
+from pixel_gather.core.plan.chip_rows import ChipAxis, ChipRows, rows_of_chip
 from pixel_gather.core.plan.longitudes import LONLAT, Floats, short_way_around
 from pixel_gather.core.plan.table_view import TableOverList
 

@@ -22,7 +22,7 @@ from pixel_gather.core.model.source import Header, ListColumn
 from pixel_gather.core.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.core.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.core.pixel_mask import PixelMask
-from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipAxis
 from pixel_gather.core.plan.choose_layout import Layout
 from pixel_gather.core.plan.cube_version import CubeVersion
 from pixel_gather.core.plan.locate_window import Grid, Placement

@@ -18,7 +18,7 @@ from pixel_gather.core.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.core.estimate.workload import WorkerPool
 from pixel_gather.core.model.source import ListColumn
 from pixel_gather.core.model.window import Window
-from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipAxis
 from pixel_gather.core.plan.chip_table import TABLE_FIELD, ChipTable
 from pixel_gather.core.plan.choose_layout import Layout, chip_layout, plan_layout
 from pixel_gather.core.plan.choose_measurements import check_band_axis, choose_measurements, mask_of_cube

@@ -15,7 +15,7 @@ from pixel_gather.core.model.outcome import BandStats, Outcome
 from pixel_gather.core.model.source import Cost, CubeRow, Source
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.model.window import Transform, WindowRule
-from pixel_gather.core.plan.chip_axis import ChipAxis
+from pixel_gather.core.plan.chip_rows import ChipAxis
 from pixel_gather.core.plan.cube_plan import CubePlan
 from pixel_gather.core.results.contributors import CONTRIBUTORS, Scenes, scenes_from_lines
 from pixel_gather.core.results.row_coordinates import NO_BOOLEAN, NO_TIME, NOT_GATHERED, Values
