@@ -318,9 +318,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
         by = self.request["reduce"]["by"]
         if by != "solar-day":
             return by, 0
-        rule = parse_request(self._for_new_cube()).rule()
-        west, _, east, _ = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
-        return "day", before_utc_us((west + east) / 2)
+        longitude, _ = parse_request(self._for_new_cube()).rule().middle or (0.0, 0.0)
+        return "day", before_utc_us(longitude)
 
     def _times_to_search(self, last_us: int | None, tick_us: int) -> TimeRange | None:
         """Return when the scenes of a tick were taken; None if nothing is to be searched.

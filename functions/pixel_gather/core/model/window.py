@@ -179,3 +179,11 @@ class WindowRule(Struct, frozen=True, kw_only=True):
 
     crs: str | None = None
     """CRS of ``bounds`` and ``point``. None for the source's own CRS."""
+
+    @property
+    def middle(self) -> tuple[float, float] | None:
+        """(x, y) of the middle in ``crs``; None for a window that is named by tiles or pixels."""
+        if self.bounds is None:
+            return self.point
+        west, south, east, north = self.bounds
+        return (west + east) / 2, (south + north) / 2

@@ -225,14 +225,10 @@ def reduced_table(request: "GatherRequest", table: SourceTable, projector: Proje
 def _longitude(request: "GatherRequest", projector: Projector) -> float:
     """Return the longitude of the middle of the window."""
     rule = request.rule()
-    if rule.bounds is not None:
-        west, south, east, north = rule.bounds
-        x, y = (west + east) / 2, (south + north) / 2
-    elif rule.point is not None:
-        x, y = rule.point
-    else:
+    if rule.middle is None:
         raise RequestError("solar-day needs a window by bbox or point", field="reduce.by")
     if rule.crs is None:
         raise RequestError("solar-day needs a window whose crs is not source", field="reduce.by")
+    x, y = rule.middle
     (longitude,), _ = projector.points([x], [y], source_crs=rule.crs, target_crs="EPSG:4326")
     return longitude

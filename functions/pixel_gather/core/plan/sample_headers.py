@@ -449,7 +449,7 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector, *, on
     ``on`` is the CRS of the grid that sources are warped onto. Only one in degrees has other turns.
     """
     transform, crs = header.transform, rule.crs or header.crs
-    if transform is None or (rule.point is None and rule.bounds is None):
+    if transform is None or rule.middle is None:
         return ""
     bounds = transform.bounds(header.width, header.height)
     described = None

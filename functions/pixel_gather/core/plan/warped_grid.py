@@ -92,10 +92,8 @@ def _crs_of(asked: "GridRequest", rule: WindowRule, projector: Projector) -> str
         code = _EPSG.fullmatch(asked.crs)
         return asked.crs if code is None else f"EPSG:{code[1]}"
     _check_placed(rule)
-    west, south, east, north = rule.bounds or (*(rule.point or (0.0, 0.0)), *(rule.point or (0.0, 0.0)))
-    (longitude,), (latitude,) = projector.points(
-        [(west + east) / 2], [(south + north) / 2], source_crs=rule.crs or "", target_crs=LONLAT
-    )
+    x, y = rule.middle or (0.0, 0.0)
+    (longitude,), (latitude,) = projector.points([x], [y], source_crs=rule.crs or "", target_crs=LONLAT)
     zone = math.floor((longitude + 180) / 6) % 60 + 1
     return f"EPSG:{_UTM[latitude >= 0] + zone}"
 
