@@ -5,16 +5,14 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, Final
 
-from msgspec import Struct
-
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.model.plurals import counted
-from pixel_gather.core.scene_conditions import Where, parse_where
+from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
 from pixel_gather.core.scenes.skipped_items import SkippedItems
-from pixel_gather.core.time_range import ALL_TIMES, TimeRange, parse_time_range
+from pixel_gather.core.time_range import ALL_TIMES, parse_time_range
 
 MOST_SCENES: Final = 100_000
 """Found by one search, if it does not say otherwise."""
@@ -27,14 +25,9 @@ class NoSceneError(RequestError):
     """A correct search has found nothing. A schedule searches again at its next tick."""
 
 
-class SearchCriteria(Struct, frozen=True, kw_only=True):
-    """Which scenes are looked for, as it came from outside and was checked."""
+class SearchCriteria(SceneQuery, frozen=True, kw_only=True):
+    """Which scenes are looked for anywhere, as it came from outside and was checked."""
 
-    area: Area | None = None
-    times: TimeRange = ALL_TIMES
-    where: Where = ()
-    collections: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
     most: int = MOST_SCENES
     """A search that finds more scenes is refused."""
 
@@ -74,19 +67,9 @@ class SearchCriteria(Struct, frozen=True, kw_only=True):
             area=area,
             times=ALL_TIMES if datetime is None else parse_time_range(datetime),
             where=parse_where(where),
-            collections=tuple(collections),
-            ids=tuple(ids),
+            collections=frozenset(collections),
+            ids=frozenset(ids),
             most=most,
-        )
-
-    def query(self) -> SceneQuery:
-        """Return the search as a catalog takes it."""
-        return SceneQuery(
-            area=self.area,
-            times=self.times,
-            where=self.where,
-            collections=frozenset(self.collections),
-            ids=frozenset(self.ids),
         )
 
 

@@ -125,7 +125,7 @@ async def catalog_scenes(
 
 async def _scenes_of(opened: Catalog, wanted: SearchCriteria, take: Callable[[Item], Item]) -> FoundScenes:
     items: list[Item] = []
-    async for _, item in opened.scenes(wanted.query()):
+    async for _, item in opened.scenes(wanted):
         if len(items) == wanted.most:
             raise too_many(wanted)
         items.append(take(item))

@@ -100,9 +100,9 @@ def _first(search: SearchCriteria, api: str, client: JsonClient) -> _PageRequest
 def _body(search: SearchCriteria, *, can_query: bool) -> dict[str, Any]:
     body: dict[str, Any] = {"limit": min(_PAGE, search.most + 1)}
     if search.collections:
-        body["collections"] = list(search.collections)
+        body["collections"] = sorted(search.collections)
     if search.ids:
-        body["ids"] = list(search.ids)
+        body["ids"] = sorted(search.ids)
     if (times := format_range(search.times)) is not None:
         body["datetime"] = times
     if search.area is not None:
