@@ -24,6 +24,15 @@ class ReadForecast(Struct, frozen=True):
         """Price of the requests and of one function of one vCPU."""
         return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
 
+    def to_json(self) -> dict[str, float]:
+        """Return it as JSON values."""
+        return {
+            "requests": round(self.requests),
+            "bytes": round(self.nbytes),
+            "seconds": self.seconds,
+            "usd": self.usd,
+        }
+
     @classmethod
     def of_each(cls, n: float, requests: float, nbytes: float, cpu_s: float, *, in_flight: int) -> Self:
         """Return the forecast for ``n`` images that take so much each.

@@ -49,10 +49,7 @@ class TablePlan(Struct, frozen=True, kw_only=True):
             "sampled": self.n_sampled,
             "lines": self.n_lines,
             "tiles": self.n_tiles,
-            "requests": round(self.forecast.requests),
-            "bytes": round(self.forecast.nbytes),
-            "seconds": self.forecast.seconds,
-            "usd": self.forecast.usd,
+            **self.forecast.to_json(),
         }
 
 

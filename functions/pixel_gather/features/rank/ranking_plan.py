@@ -70,20 +70,11 @@ class RankingPlan(Struct, frozen=True, kw_only=True):
                     "share_of_full": each.nbytes / full if full else None,
                     "read": each.why_not is None,
                     "why_not": each.why_not,
-                    "all_scenes": _all_scenes(self.forecast(each)),
+                    "all_scenes": self.forecast(each).to_json(),
                 }
                 for each in self.levels
             ],
         }
-
-
-def _all_scenes(forecast: RoundForecast) -> dict[str, Any]:
-    return {
-        "bytes": round(forecast.nbytes),
-        "requests": round(forecast.requests),
-        "seconds": forecast.seconds,
-        "usd": forecast.usd,
-    }
 
 
 def plan_text(plan: dict[str, Any]) -> str:
