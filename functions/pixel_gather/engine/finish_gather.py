@@ -345,18 +345,14 @@ async def _count_earlier(
             counts.in_shard.append([band.digest for outcome in outcomes for band in outcome.bands])
             n_rows += 1
             if n_rows % shard_rows == 0 or n_rows == plan.first_row:
-                _count_shard(plan, counts, (n_rows - 1) // shard_rows)
+                place = (n_rows - 1) // shard_rows  # it has one shard for each strip
+                for strip, of_strip in enumerate(counts.rows_by_strip(plan)):
+                    counts.shards.update(digests_of_shard(plan, place, of_strip, strip=strip))
             if n_rows % shard_rows == 0:
                 counts.in_shard.clear()
             if n_rows in begins:
                 tally.begin_append()
         yield rows
-
-
-def _count_shard(plan: CubePlan, counts: _Counts, place: int) -> None:
-    """Note the digests of the shards at one place along the rows: one shard for each strip."""
-    for strip, rows in enumerate(counts.rows_by_strip(plan)):
-        counts.shards.update(digests_of_shard(plan, place, rows, strip=strip))
 
 
 async def _read_tried(

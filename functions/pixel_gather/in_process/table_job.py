@@ -191,8 +191,10 @@ class TableJob(Struct, frozen=True, kw_only=True):
         ahead = self.job.most_ahead
         async with aclosing(measure_each(self.work, todo(), most_ahead=ahead)) as images:
             async for record, lines, pieces in images:
+                # How often was the image read, also by earlier appends?
+                tries = 1 if self.base is None else self.base.tries(record.key) + 1
                 with errors_of_writing(parts.path):
-                    await asyncio.to_thread(parts.write, self._count_reads(record), lines, pieces)
+                    await asyncio.to_thread(parts.write, replace(record, tries=tries), lines, pieces)
                 progress.n_done += 1
                 progress.n_failed += record.status != "ok"
                 progress.fetched_nbytes += record.nbytes
@@ -210,10 +212,6 @@ class TableJob(Struct, frozen=True, kw_only=True):
         digest = f"{self.digest} again" if to.exists() else self.digest
         with errors_of_writing(to):
             return PartFolder.open_(to.with_name(f"{to.name}.parts"), digest=digest)
-
-    def _count_reads(self, record: ImageRecord) -> ImageRecord:
-        """Return the record with how often the image was read, also by earlier appends."""
-        return record if self.base is None else replace(record, tries=self.base.tries(record.key) + 1)
 
     def _write(self, to: Path, parts: PartFolder) -> Written:
         base = self.base

@@ -282,7 +282,7 @@ class BaseTable(Struct, frozen=True, kw_only=True, dict=True):
             for batch in batches:
                 some = np.zeros(batch.num_rows, dtype)
                 for name in piece_columns(some):
-                    some[name] = _plain(batch.column(name))
+                    some[name] = batch.column(name).to_numpy()
                 out.write(some.tobytes())
         whole: Lines = np.memmap(to, dtype, mode="r")
         stops = np.cumsum([each.n_pieces for each in self.records]).tolist()
@@ -306,11 +306,6 @@ def refuse_repeated_ids(features: Features) -> None:
             "each feature its own id, or write a table that does not grow (--to)",
             field=_FIELD,
         )
-
-
-def _plain(column: "Array") -> np.ndarray[Any, Any]:
-    """Return the values of a column without nulls."""
-    return np.asarray(column.to_numpy())
 
 
 def _is_wanted(record: ImageRecord) -> bool:

@@ -221,8 +221,12 @@ async def lost_images(state: FeatureState, control: ControlStore) -> list[TaskIm
     files = round_files(control, state.number)
     lost = await missing_tasks(state.tasks, files)
     are_all = len(lost) == len(state.tasks) and state.n_wanted == state.n_near
-    if are_all and state.n_tries == MOST_TRIES and not await _any_part(state, control):
-        raise StoreError("every worker failed, so no image was read. Their log says why. Then ask again")
+    if are_all and state.n_tries == MOST_TRIES:
+        async with aclosing(measured_parts(state, control)) as parts:
+            if await anext(parts, None) is None:
+                raise StoreError(
+                    "every worker failed, so no image was read. Their log says why. Then ask again"
+                )
     found: list[TaskImage] = []
     for task in lost:
         found += unpack_scenes(await task_scenes(task, files), list[TaskImage], state.number)
@@ -254,12 +258,6 @@ async def measured_parts(state: FeatureState, control: ControlStore) -> AsyncGen
             pieces = _cut(part.pieces, piece_dtype(n_values), [each.n_pieces for each in part.records])
             images = tuple(map(Measured, part.records, lines, pieces))
             yield MeasuredPart(images=images, worker_s=part.worker_s)
-
-
-async def _any_part(state: FeatureState, control: ControlStore) -> bool:
-    """Return whether a worker has committed a task in any round."""
-    async with aclosing(measured_parts(state, control)) as parts:
-        return await anext(parts, None) is not None
 
 
 def _cut(content: bytes, dtype: np.dtype[np.void], sizes: Sequence[int]) -> list[Lines]:

@@ -185,10 +185,7 @@ def _type_column(name: str, values: Sequence[Any]) -> tuple[Sequence[Any], ListC
         dtype = "float64"
     else:
         dtype = "string"
-        values = [None if each is None else _text(each) for each in values]
+        texts = (each.isoformat() if isinstance(each, date) else each for each in values)
+        values = [None if each is None else str(each) for each in texts]
     column = ListColumn(name=name, dtype=dtype, varies_in_row=False, has_gaps=has_gaps, is_large=is_large)
     return values, column
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value)

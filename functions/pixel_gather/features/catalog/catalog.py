@@ -325,8 +325,8 @@ def _add_items(
     while True:
         present = run(_copy_kept_scenes(store, key, place, spooled))
         before = () if present.header is None else present.header.origins
-        everything = dict.fromkeys(map(_as_text, (*before, *origins)))
-        merged = [msgspec.json.decode(each, type=Origin) for each in everything]
+        texts = (msgspec.json.encode(each, order="deterministic") for each in (*before, *origins))
+        merged = [msgspec.json.decode(each, type=Origin) for each in dict.fromkeys(texts)]
         written = replace_version(spooled, store, key, origins=merged, present=present)
         if written is not None:
             return written
@@ -363,10 +363,6 @@ def _check_any(spooled: SpooledItems, tally: _Tally) -> None:
         raise RequestError(
             f"no scene could be made of {counted(n, thing)}; the first: {name}: {reason}", field="catalog"
         )
-
-
-def _as_text(origin: Origin) -> bytes:
-    return msgspec.json.encode(origin, order="deterministic")
 
 
 @contextmanager

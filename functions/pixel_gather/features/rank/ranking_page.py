@@ -215,7 +215,10 @@ def painted_pictures(
     if not any(np.isfinite(band).any() for band in bands):
         return [None] * len(pictures), (), ()
     if len(bands) == 1 and (classes := _classes_of(ranking, pictures, bands[0])):
-        images = [_painted_classes(layer_of[0], classes) if layer_of else None for layer_of in layers]
+        images = [
+            painted_classes(_as_whole(layer[0]), np.isfinite(layer[0]), classes) if layer else None
+            for layer in layers
+        ]
         return images, (), classes
     stretches = common_stretches(bands, [np.isfinite(band) for band in bands])
     return [_paint_layers(layer_of, stretches) if layer_of else None for layer_of in layers], stretches, ()
@@ -232,10 +235,6 @@ def _classes_of(
         return ()
     is_valid = np.isfinite(values)
     return count_classes(name, _as_whole(values), is_valid)
-
-
-def _painted_classes(layer: np.ndarray[Any, Any], classes: tuple[PixelClass, ...]) -> Rgba:
-    return painted_classes(_as_whole(layer), np.isfinite(layer), classes)
 
 
 def _as_whole(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -81,10 +81,6 @@ async def series_async(
     return PlaceSeries.of(images, columns)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def sparkline(values: Sequence[float | None]) -> str:
     """Return one character for each value, from the lowest to the highest; a space where there is none.
 
@@ -92,8 +88,11 @@ def sparkline(values: Sequence[float | None]) -> str:
     """
     every = -(-len(values) // _MOST_BARS)
     if every > 1:
-        parts = [values[start : start + every] for start in range(0, len(values), every)]
-        values = [_mean([value for value in part if value is not None]) for part in parts]
+        parts = [
+            [value for value in values[start : start + every] if value is not None]
+            for start in range(0, len(values), every)
+        ]
+        values = [sum(part) / len(part) if part else None for part in parts]
     known = [value for value in values if value is not None]
     if not known:
         return " " * len(values)

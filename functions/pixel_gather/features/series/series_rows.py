@@ -90,14 +90,10 @@ def _row(record: ImageRecord, lines: Lines, columns: Sequence[str]) -> dict[str,
         "scene": record.scene,
         "href": record.hrefs[0] if record.hrefs else None,
         **{
-            name: _number(float(lines[f"v{number}"][0])) if is_there else None
+            name: None if not is_there or math.isnan(value := float(lines[f"v{number}"][0])) else value
             for number, name in enumerate(columns)
         },
         "valid": float(lines["valid"][0]) if is_there else 0.0,
         "status": LineStatus(int(lines["status"][0])).name.lower() if is_there else record.status,
         "reason": record.reasons[reason] if reason >= 0 else record.reason,
     }
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -200,19 +200,14 @@ def _drawn(panel: _Panel, windows: tuple[Ring, ...]) -> str:
     )
     near = [_near(window, middle) for window in windows]
     circles = "".join(_circle(panel, window) for window in near)
+    look = _look("vermilion", opacity=0.4, line_opacity=1)
+    areas = "".join(f'<polygon points="{_points(window)}" {look}/>' for window in near)
     frame = f'width="{panel.width:.1f}" height="{_SIDE}"'
-    return (
-        f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">'
-        f"{outlines}{''.join(map(_area, near))}</svg>{circles}"
-    )
+    return f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">{outlines}{areas}</svg>{circles}'
 
 
 _LAND: Final = 'fill="var(--figure-quiet)" fill-opacity="0.22" stroke="var(--figure-axis)" stroke-width="0.8"'
 _BORDERS: Final = 'fill="none" stroke="var(--figure-axis)" stroke-width="0.6" stroke-dasharray="3 2"'
-
-
-def _area(ring: Ring) -> str:
-    return f'<polygon points="{_points(ring)}" {_look("vermilion", opacity=0.4, line_opacity=1)}/>'
 
 
 def _merge_footprints(rings: Sequence[Ring]) -> str:
