@@ -147,6 +147,9 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
         ["ls", "s3://no-such-bucket/heat/"],
         ["index", "HERE", "--to", "s3://no-such-bucket/headers.parquet"],
         ["report", "s3://no-such-bucket/cube.zarr", "--to", "OUT/report"],
+        ["export", "s3://no-such-bucket/cube.zarr", "--to", "OUT/rows.csv"],
+        ["presence", "s3://no-such-bucket/cube.zarr", "--by", "day"],
+        ["view", "s3://no-such-bucket/cube.zarr"],
     ],
     ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
 )

@@ -34,18 +34,19 @@ from pixel_gather.core.results.report_content import (
 from pixel_gather.core.results.row_coordinates import NO_TIME, Values
 from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Timings
-from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
+from pixel_gather.core.stores import NOT_COMPLETE
 from pixel_gather.features.report.cube_footprints import read_footprints
 from pixel_gather.features.report.cube_pictures import looks_in
 from pixel_gather.features.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.features.report.page.grid_words import with_unit_of
+from pixel_gather.io.cube.open_group import read_root
 from pixel_gather.io.cube.row_table import read_contributors
 from pixel_gather.io.cube.row_view import as_rows, stored_array
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.written_report import REPORT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import is_of_the_store, said_of_place
+from pixel_gather.io.store.store_error_status import said_of_place
 
 if TYPE_CHECKING:  # as in cube_sources
     import zarr
@@ -137,16 +138,12 @@ def _read_cube(store: Store, place: str, usd_by_service: Mapping[str, float] | N
 
 def _attributes(store: Store, place: str) -> dict[str, Any]:
     """Return the attributes of a finished cube, or raise an error that says what is there instead."""
+    content, _ = read_root(store, place)
     try:
-        content = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
         attributes: dict[str, Any] = content["attributes"]
         gather = gather_of(attributes)
         if not (attributes["complete"] and gather["report"]):
             raise StoreError(f"{place}: {NOT_COMPLETE}")
-    except FileNotFoundError as error:
-        if is_of_the_store(error):
-            raise
-        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
     except NOT_OF_A_CUBE as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
     return attributes

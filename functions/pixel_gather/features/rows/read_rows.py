@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
-import obstore
-from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import NOT_OF_A_CUBE, RequestError, StoreError, why_no_cube
 from pixel_gather.core.kept_values import KeptValues
@@ -14,10 +12,8 @@ from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.join_member import PRESENCE
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import Mask, NumberedTexts, number_texts
-from pixel_gather.core.stores import ROOT_KEY
-from pixel_gather.io.cube.open_group import finished_group, why_not_finished
+from pixel_gather.io.cube.open_group import finished_group, read_root, why_not_finished
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
 
 type Column = Values | NumberedTexts
 
@@ -42,23 +38,15 @@ class RowColumns:
             StoreError: No finished cube is there, or it cannot be read.
         """
         self._store, self._place = store, place
+        root, self._etag = read_root(store, place)
         try:
-            answer = obstore.get(store, ROOT_KEY)
-            root = json.loads(bytes(answer.bytes()))
             self.attributes: dict[str, Any] = root["attributes"]
             is_copy = JOINED in json.loads(self.attributes.get("pixel_gather", "{}"))
             self._has_padding = is_copy and PRESENCE in root["consolidated_metadata"]["metadata"]
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"{place}: no cube is there; name the folder that a gather has written"
-            ) from error
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         except NOT_OF_A_CUBE as error:
             raise StoreError(f"{place}: {why_no_cube(error)}") from error
         if not self.attributes.get("complete"):
             raise StoreError(f"{place}: {why_not_finished(self.attributes)}")
-        self._etag = answer.meta["e_tag"] or ""
 
     def columns(self, names: Iterable[str], *, field: str) -> dict[str, Column]:
         """Return the values of some coordinates, by name. The first axis of each is that of the rows.

@@ -5,7 +5,6 @@ programs and web pages get nothing. The server listens on loopback, and its addr
 answers only its own host name, and reads only objects below the cube.
 """
 
-import json
 import logging
 import os
 import secrets
@@ -21,21 +20,21 @@ from threading import Thread
 from typing import Any, Final, Self, override
 from urllib.parse import quote, unquote
 
-import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.core.errors import RequestError, StoreError, why_no_cube
+from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
+from pixel_gather.core.stores import NOT_COMPLETE
 from pixel_gather.in_process.joined_places import holds_joined, refuse_choice
 from pixel_gather.in_process.places import open_existing
+from pixel_gather.io.cube.open_group import read_root
 from pixel_gather.io.cube.served_files import FilePart, Files, StoredFiles, range_of
 from pixel_gather.io.cube.written_report import VIEW_KEY, view_page
 from pixel_gather.io.cube.zarr_metadata import is_of_chips, is_unfinished
 from pixel_gather.io.store.no_redirect_http import PAST_THE_END
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place
+from pixel_gather.io.store.store_error_status import classify_store_error
 from pixel_gather.io.store.store_settings import StoreSettings
 
 _log: Final = logging.getLogger(__name__)
@@ -180,14 +179,7 @@ def serving_cube(
 
 
 def _check_cube(store: Store, name: str) -> None:
-    try:
-        root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
-    except FileNotFoundError as error:
-        raise StoreError(f"{name}: no cube is there; name the folder that a gather has written") from error
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{name} could not be read: {said_of_place(error)}") from error
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{name}: {why_no_cube(error)}") from error
+    root, _ = read_root(store, name)
     if is_unfinished(root):
         raise StoreError(f"{name}: {NOT_COMPLETE}")
     if is_of_chips(root):

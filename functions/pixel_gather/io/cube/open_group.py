@@ -1,17 +1,19 @@
 """Opens a finished cube with zarr-python."""
 
+import json
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import DAMAGED_JSON, OF_NO_GATHER, GatherError, StoreError, why_no_cube
-from pixel_gather.core.stores import NOT_COMPLETE
+from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.io.cube.row_view import as_rows
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import is_of_the_store, said_of_place
 
 if TYPE_CHECKING:
     import zarr
@@ -55,9 +57,27 @@ def _open_finished(store: Store, place: str) -> "zarr.Group":
         group = open_foreign_group(store)
     except (*DAMAGED_JSON, ContainsArrayError) as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error
+    except FileNotFoundError:
+        read_root(store, place)  # zarr-python does not tell a bucket that is missing from a file
+        raise
     if not group.attrs.get("complete"):
         raise StoreError(f"{place}: {why_not_finished(group.attrs)}")
     return group
+
+
+def read_root(store: Store, place: str) -> tuple[Any, str]:
+    """Return the content of a cube's ``zarr.json``, and its ETag; an empty text if the store has none.
+
+    Raises:
+        StoreError: No cube is there, the file is damaged, or the store does not answer.
+    """
+    with errors_of_cube(place):
+        answer = obstore.get(store, ROOT_KEY)
+        content, etag = bytes(answer.bytes()), answer.meta["e_tag"] or ""
+    try:
+        return json.loads(content), etag
+    except DAMAGED_JSON as error:
+        raise StoreError(f"{place}: {why_no_cube(error)}") from error
 
 
 def why_not_finished(attributes: Mapping[str, Any]) -> str:
@@ -72,9 +92,10 @@ def errors_of_cube(place: str) -> Iterator[None]:
         yield
     except GatherError:
         raise
-    except FileNotFoundError as error:
-        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:
+        if isinstance(error, FileNotFoundError) and not is_of_the_store(error):
+            said = "no cube is there; name the folder that a gather has written"
+            raise StoreError(f"{place}: {said}") from error
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     except _DAMAGED as error:
         raise StoreError(
