@@ -21,7 +21,7 @@ from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.stac_item import _band
 from support.dependency_groups import module_of_group
 from support.images import write_image
-from support.undrawn import gather_undrawn
+from support.undrawn import gather_undrawn, opened
 from support.viewed_cubes import gathered_cover, gathered_valley
 
 
@@ -73,6 +73,20 @@ def test_item_names_the_chosen_measurements_and_rows(valley: str, tmp_path: Path
 
     assert item["properties"]["datetime"] == "2025-02-03T00:00:00Z"
     assert list(item["properties"]["cube:variables"]) == ["red"]
+
+
+def test_bands_of_an_axis_are_a_dimension(tmp_path: Path) -> None:
+    """The item names the arrays that its asset has."""
+    valley = gathered_valley(tmp_path, n_rows=2, output={"bands": "axis"}).place
+
+    item = item_of(valley, tmp_path, measurements=["red"])
+
+    properties, cube = item["properties"], opened(Path(valley))
+    told = {name: each["dimensions"] for name, each in properties["cube:variables"].items()}
+    assert told == {"bands": list(cube["bands"].dims)}
+    assert set(told["bands"]) == properties["cube:dimensions"].keys()
+    assert properties["cube:dimensions"]["band"] == {"type": "bands", "values": cube["band"].values.tolist()}
+    assert [each["name"] for each in item["assets"]["cube"]["bands"]] == ["red"]
 
 
 def test_box_across_the_180th_meridian_is_west_of_itself(valley: str, tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from pixel_gather.core.area import wrap_longitude
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.footprints import Ring
 from pixel_gather.core.model.window import Transform
+from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.plan.locate_window import Placement
 from pixel_gather.core.results.report_content import Scaling
 from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
 from pixel_gather.io.crs import RasterioProjector
+from pixel_gather.io.cube.row_view import stored_array
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -76,10 +78,7 @@ def _item(rows: CubeRows, place: str, to: Path) -> dict[str, Any]:
             **_span(min(times), max(times)),
             **_grid(rows),
             "cube:dimensions": _dimensions(rows, min(times), max(times)),
-            "cube:variables": {
-                each: {"type": "data", "dimensions": list(dims_of(open_array(rows.group, each)))}
-                for each in rows.measurements
-            },
+            "cube:variables": _variables(rows),
         },
         "links": [],
         "assets": {
@@ -154,10 +153,18 @@ def _grid(rows: CubeRows) -> dict[str, Any]:
     return {"proj:shape": list(rows.shape)} | found
 
 
+def _variables(rows: CubeRows) -> dict[str, Any]:
+    """Return the arrays of the measurements: one for each, or one with an axis of bands."""
+    stored = [stored_array(open_array(rows.group, each)) for each in rows.measurements]
+    return {each.basename: {"type": "data", "dimensions": list(dims_of(each))} for each in stored}
+
+
 def _dimensions(rows: CubeRows, first: datetime, last: datetime) -> dict[str, Any]:
     attributes = rows.group.attrs
     time = {"type": "temporal", "extent": [_moment(first), _moment(last)]}
     found: dict[str, Any] = {dims_of(open_array(rows.group, "status"))[0]: time}
+    if BAND in dims_of(stored_array(open_array(rows.group, rows.measurements[0]))):
+        found[BAND] = {"type": "bands", "values": [str(each) for each in open_array(rows.group, BAND)[...]]}
     code = str(attributes.get("proj:code", "")).removeprefix("EPSG:")
     for axis in ("x", "y"):
         extent: Any = [0, rows.shape[1 if axis == "x" else 0]]
