@@ -234,7 +234,8 @@ def test_every_figure_of_the_model_has_a_source() -> None:
 
 def test_lambda_bills_a_worker_by_gibibytes() -> None:
     """1,769 MiB are 1,769 / 1,024 GB."""
-    usd = usd_on_aws(n_gets=0, n_puts=0, n_tasks=0, worker_s=1000, worker_mib=1769, beside_s=0)
+    nothing = dict.fromkeys(("n_gets", "n_puts", "n_tasks", "n_children", "beside_s"), 0)
+    usd = usd_on_aws(**nothing, worker_s=1000, worker_mib=1769, is_inline=False)
 
     assert usd["lambda"] == pytest.approx(1000 * 1769 / 1024 * USD_PER_GB_S, rel=1e-3)
 

@@ -43,20 +43,20 @@ def test_parts_cover_the_range_once_and_are_never_more_than_allowed(
     assert part is None or len(parts) == most or max(sizes) <= part
 
 
-@given(link=LINKS, nbytes=SIZES, n_in_flight=IN_FLIGHT, most=st.integers(1, 16))
+@given(link=LINKS, nbytes=SIZES, n_in_flight=IN_FLIGHT)
 def test_what_is_chosen_is_nearly_the_fastest_and_never_too_small(
-    link: Link, nbytes: int, n_in_flight: int, most: int
+    link: Link, nbytes: int, n_in_flight: int
 ) -> None:
     """The choice is at most 5 % slower than any other allowed number."""
-    chosen = choose_parts(nbytes, link=link, n_in_flight=n_in_flight, most=most)
+    chosen = choose_parts(nbytes, link=link, n_in_flight=n_in_flight)
 
-    allowed = [n for n in range(1, most + 1) if n == 1 or n * SMALLEST_PART <= nbytes]
+    allowed = [n for n in range(1, MOST_PARTS + 1) if n == 1 or n * SMALLEST_PART <= nbytes]
     seconds = {n: link.transfer_s(nbytes, n_parts=n, n_in_flight=n_in_flight) for n in allowed}
     assert seconds[chosen.n] <= 1.05 * min(seconds.values())
     assert all(seconds[n] > 1.05 * min(seconds.values()) for n in allowed if n < chosen.n)
     assert (chosen.part_nbytes is None) == (chosen.n == 1)
     assert chosen.part_nbytes is None or chosen.part_nbytes * chosen.n >= nbytes
-    assert len(cut_range(0, nbytes, part_nbytes=chosen.part_nbytes, most=most)) == chosen.n
+    assert len(cut_range(0, nbytes, part_nbytes=chosen.part_nbytes, most=MOST_PARTS)) == chosen.n
 
 
 @given(link=LINKS, sizes=st.tuples(SIZES, SIZES), n_in_flight=IN_FLIGHT)

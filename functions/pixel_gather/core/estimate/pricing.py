@@ -102,11 +102,11 @@ def usd_on_aws(
     n_gets: int,
     n_puts: int,
     n_tasks: int,
+    n_children: int,
     worker_s: float,
     worker_mib: int,
     beside_s: float,
-    n_children: int | None = None,
-    is_inline: bool = False,
+    is_inline: bool,
 ) -> dict[str, float]:
     """Return the price of a planned or finished gather, by service.
 
@@ -114,13 +114,12 @@ def usd_on_aws(
         n_gets: GET requests for sources. Those for control files are added.
         n_puts: PUT requests.
         n_tasks: Shards.
+        n_children: Children of the map: each is one invocation.
         worker_s: Billed seconds of all workers, their starts included.
         worker_mib: Memory of a worker.
         beside_s: Seconds of plan and finish, drawing included.
-        n_children: Children of the map: each is one invocation. None for one child per shard.
         is_inline: Whether the map is inline: it has items instead of children.
     """
-    n_children = n_tasks if n_children is None else n_children
     n_transitions = n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE
     if is_inline:
         n_transitions = n_children * TRANSITIONS_PER_ITEM + TRANSITIONS_BESIDE_INLINE

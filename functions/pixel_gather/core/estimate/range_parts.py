@@ -72,16 +72,15 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Size of the largest part; None if there is only one."""
 
 
-def choose_parts(nbytes: float, *, link: Link, n_in_flight: int, most: int = MOST_PARTS) -> Parts:
+def choose_parts(nbytes: float, *, link: Link, n_in_flight: int) -> Parts:
     """Return the smallest number of parts that takes at most 5 % longer than the fastest number.
 
     Args:
         nbytes: Bytes wanted of one object.
         link: The network.
         n_in_flight: Sources read at one time, this one included.
-        most: Most parts of one object.
     """
-    counts = range(1, max(min(most, int(nbytes) // SMALLEST_PART), 1) + 1)
+    counts = range(1, max(min(MOST_PARTS, int(nbytes) // SMALLEST_PART), 1) + 1)
     seconds = [link.transfer_s(nbytes, n_parts=n, n_in_flight=n_in_flight) for n in counts]
     longest_s = min(seconds) * _SLIGHTLY_LONGER
     n = next(n for n, each in zip(counts, seconds, strict=True) if each <= longest_s)
