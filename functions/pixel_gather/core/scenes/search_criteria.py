@@ -8,6 +8,7 @@ from typing import Any, Final
 from pixel_gather.core.area import Area, boxes_meet, check_box, check_pair, is_within
 from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.model.plurals import counted
+from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.scene_conditions import parse_where
 from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
@@ -53,9 +54,14 @@ class SearchCriteria(SceneQuery, frozen=True, kw_only=True):
             raise RequestError("give one of bbox, point and geojson", field="area")
         if not isinstance(most, Integral) or most < 1:
             raise RequestError(f"it is {most!r}; write a number of scenes above 0", field="most")
+        named: dict[str, frozenset[str]] = {}
         for name, given in (("collections", collections), ("ids", ids)):
             if isinstance(given, str):
                 raise RequestError(f"it is a text; write a list: [{given!r}]", field=name)
+            texts = list(given) if isinstance(given, Iterable) else [given]
+            if not all(isinstance(each, str) for each in texts):
+                raise RequestError(f"it is {show_value(given)}; write a list of texts", field=name)
+            named[name] = frozenset(texts)
         area = None
         if bbox is not None:
             area = Area(check_box(bbox, field="bbox"))
@@ -67,8 +73,8 @@ class SearchCriteria(SceneQuery, frozen=True, kw_only=True):
             area=area,
             times=ALL_TIMES if datetime is None else parse_time_range(datetime),
             where=parse_where(where),
-            collections=frozenset(collections),
-            ids=frozenset(ids),
+            collections=named["collections"],
+            ids=named["ids"],
             most=most,
         )
 
