@@ -80,18 +80,52 @@ class StagedZarrCube(Struct, frozen=True):
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Write the measurements' metadata."""
-        await self._write_in_thread(self._create_measurements, plan)
+
+        def put_all() -> None:
+            for array in plan.arrays:
+                put_pixel_array(self.store, plan, array, is_sharded=self.is_sharded)
+
+        await self._write_in_thread(put_all)
         return plan
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         """Write the metadata of the coordinates along the first axis."""
-        await self._write_in_thread(self._create_coordinates, plan, coordinates)
+        rows = chunk_rows_of(plan)
+
+        def create(each: Coordinate) -> None:
+            array = ArrayMetadata(
+                shape=_in_arrays(plan, each, each.shape),
+                chunks=_in_arrays(plan, each, (rows, *each.shape[1:])),
+                dtype=each.dtype,
+                fill_value=each.fill,
+                dims=(*_leading_dims(plan, each), *each.dims[1:]),
+                attributes=coordinate_attributes(each),
+            )
+            put_metadata(self.store, each.name, array)
+
+        await self._write_in_thread(lambda: _each_in_threads(create, coordinates))
 
     async def write_rows(
         self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
     ) -> None:
         """Write consecutive rows of several coordinates, in whole chunks."""
-        await self._write_in_thread(self._write_rows, plan, coordinates, start, values)
+        chunk_rows = chunk_rows_of(plan)
+
+        def write(each: Coordinate) -> None:
+            rows = np.asarray(values[each.name], dtype=object if each.dtype == "string" else each.dtype)
+            if plan.chips is None:
+                put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
+                return
+            folded = rows.reshape(plan.folded(rows.shape))
+            n_images = plan.chips.n_images
+            if each.of_chip:
+                whole = folded if each.of_image else folded[:, 0]
+                first, n_chips = start // n_images, chunk_rows // n_images
+                put_rows(self.store, each.name, first, whole, chunk_rows=n_chips, fill_value=each.fill)
+            elif not start:  # every chip says the same
+                put_rows(self.store, each.name, 0, folded[0], chunk_rows=n_images, fill_value=each.fill)
+
+        await self._write_in_thread(lambda: _each_in_threads(write, coordinates))
 
     async def write_row_table(
         self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
@@ -163,7 +197,7 @@ class StagedZarrCube(Struct, frozen=True):
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Write the map coordinates, consolidate the metadata and mark the cube as complete."""
-        content = await self._write_in_thread(self._complete_metadata, plan, report)
+        content = await self._write_in_thread(lambda: self._complete_metadata(plan, report))
         await self._put_file(ROOT_KEY, content)
 
     def phases(self, plan: CubePlan, found: FoundCube) -> Sequence[Sequence[str]]:
@@ -193,51 +227,10 @@ class StagedZarrCube(Struct, frozen=True):
         with Path(str(self.store.prefix), key).open("rb") as file:
             return [memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))]
 
-    async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    async def _write_in_thread[T](self, write: Callable[[], T]) -> T:
         """Write in a thread, and turn errors of the store into a StoreError."""
         with self._writing():
-            return await asyncio.to_thread(write, *arguments)
-
-    def _create_measurements(self, plan: CubePlan) -> None:
-        for array in plan.arrays:
-            put_pixel_array(self.store, plan, array, is_sharded=self.is_sharded)
-
-    def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        rows = chunk_rows_of(plan)
-
-        def create(each: Coordinate) -> None:
-            array = ArrayMetadata(
-                shape=_in_arrays(plan, each, each.shape),
-                chunks=_in_arrays(plan, each, (rows, *each.shape[1:])),
-                dtype=each.dtype,
-                fill_value=each.fill,
-                dims=(*_leading_dims(plan, each), *each.dims[1:]),
-                attributes=coordinate_attributes(each),
-            )
-            put_metadata(self.store, each.name, array)
-
-        _each_in_threads(create, coordinates)
-
-    def _write_rows(
-        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
-    ) -> None:
-        chunk_rows = chunk_rows_of(plan)
-
-        def write(each: Coordinate) -> None:
-            rows = np.asarray(values[each.name], dtype=object if each.dtype == "string" else each.dtype)
-            if plan.chips is None:
-                put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
-                return
-            folded = rows.reshape(plan.folded(rows.shape))
-            n_images = plan.chips.n_images
-            if each.of_chip:
-                whole = folded if each.of_image else folded[:, 0]
-                first, n_chips = start // n_images, chunk_rows // n_images
-                put_rows(self.store, each.name, first, whole, chunk_rows=n_chips, fill_value=each.fill)
-            elif not start:  # every chip says the same
-                put_rows(self.store, each.name, 0, folded[0], chunk_rows=n_images, fill_value=each.fill)
-
-        _each_in_threads(write, coordinates)
+            return await asyncio.to_thread(write)
 
     def _complete_metadata(self, plan: CubePlan, report: Report) -> bytes:
         """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
