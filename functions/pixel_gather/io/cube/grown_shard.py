@@ -8,7 +8,6 @@ encoded again. An object that is one chunk is such a chunk as a whole.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -108,13 +107,13 @@ class GrownShard:
         )
         index = _committed_index(former, committed_nbytes, (rows, n_bands, *others))
         is_new = np.zeros((rows, n_bands), dtype=bool)
-        new = _NewParts()
+        new: list[Part] = []  # chunks that follow the former object
         for band in range(n_bands):
             is_new[:, band] = await self._put_band(band, index[:, band], new, former)
         # The new chunks lie behind the former object.
         has_moved = is_new[:, :, None, None] & (index[..., 0] != EMPTY)
         index[..., 0][has_moved] += np.uint64(len(former))
-        parts = [former, *new.parts, index_bytes(index)]
+        parts = [former, *new, index_bytes(index)]
         if sum(map(len, parts)) == committed_nbytes:  # it is not that object: see `_committed_index`
             parts.insert(-1, b"\0")
         return parts
@@ -134,7 +133,7 @@ class GrownShard:
         return with_unique_bytes(encode(both), plan.codec)
 
     async def _put_band(
-        self, band: int, index: _Index, parts: "_NewParts", former: bytes
+        self, band: int, index: _Index, parts: list[Part], former: bytes
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Add the new chunks of one band, and set their places. Return which rows of chunks are new."""
         plan, measurement, n_before = self._plan, self._array.measurements[band], self._n_before
@@ -170,19 +169,6 @@ class GrownShard:
         return is_new
 
 
-@dataclass(slots=True)
-class _NewParts:
-    """Chunks that follow a former object."""
-
-    parts: list[Part] = field(default_factory=list)
-    nbytes: int = 0
-
-    def add(self, parts: Sequence[Part]) -> None:
-        """Put some more behind."""
-        self.parts += parts
-        self.nbytes += sum(map(len, parts))
-
-
 def _runs(numbers: np.ndarray[Any, np.dtype[np.int64]], most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of numbers that follow one another, each of so many at most."""
     ends = np.flatnonzero(np.diff(numbers) != 1) + 1
@@ -193,7 +179,7 @@ def _runs(numbers: np.ndarray[Any, np.dtype[np.int64]], most: int) -> Iterator[t
 
 async def _add(
     index: _Index,
-    parts: _NewParts,
+    parts: list[Part],
     pixels: Pixels,
     plan: CubePlan,
     measurement: Measurement,
@@ -210,9 +196,9 @@ async def _add(
         encode=_encoder(plan, measurement, pixels.itemsize, tolerance),
     )
     found = read_index(bytes(encoded[-1]), index.shape[:3])
-    found[..., 0][found[..., 0] != EMPTY] += np.uint64(parts.nbytes)
+    found[..., 0][found[..., 0] != EMPTY] += np.uint64(sum(map(len, parts)))
     index[...] = found
-    parts.add(encoded[:-1])
+    parts += encoded[:-1]
 
 
 def _encoder(plan: CubePlan, measurement: Measurement, itemsize: int, tolerance: float | None) -> Encode:

@@ -9,6 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -99,13 +100,8 @@ def write_row_table(
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     first = _to_batch(next(batches))
-
-    def all_batches() -> Iterator["RecordBatch"]:
-        yield first
-        yield from map(_to_batch, batches)
-
     write_parquet(
-        RecordBatchReader.from_batches(first.schema, all_batches()),
+        RecordBatchReader.from_batches(first.schema, chain([first], map(_to_batch, batches))),
         file,
         compression=_COMPRESSION,
         max_row_group_size=CHUNK_ROWS,

@@ -143,7 +143,6 @@ class Restored(msgspec.Struct, frozen=True, gc=False):
     ifd: Ifd
     """The directory that windows are read from. It has only offsets and byte counts."""
 
-    header_bytes: HeaderBytes
     is_masked: bool | None
 
 
@@ -326,7 +325,6 @@ def _restore_parsed(decoded: PackedHeader, href: str) -> Restored:
             entries=nodata, next_offset=decoded.next_ifd, format=tiff_format, header_bytes=header_bytes
         ),
         ifd=Ifd(entries=entries, next_offset=0, format=tiff_format, header_bytes=header_bytes),
-        header_bytes=header_bytes,
         is_masked=decoded.is_masked,
     )
 

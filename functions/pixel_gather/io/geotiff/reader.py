@@ -68,10 +68,10 @@ class GeoTiffReader:
     def _open_restored(
         self, restored: Restored, packed_header: bytes, *, overview: int | None, cost: Cost
     ) -> OpenedGeoTiff:
-        header = restored.header
+        header, header_bytes = restored.header, restored.ifd.header_bytes
         return OpenedGeoTiff(
             header=header,
-            file=self._file(header.href, header.etag, restored.header_bytes, cost, is_seen=False),
+            file=self._file(header.href, header.etag, header_bytes, cost, is_seen=False),
             first=restored.first,
             ifd=restored.ifd,
             layout=restored.layout,
@@ -79,7 +79,7 @@ class GeoTiffReader:
             first_read=self.first_read,
             is_masked=restored.is_masked,
             packed=packed_header,
-            n_packed_parts=restored.header_bytes.n_parts,
+            n_packed_parts=header_bytes.n_parts,
         )
 
     def _file(

@@ -300,13 +300,13 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
 
 
 def _dict_records(rows: Sequence[Any], name: str, check: Check) -> Iterator[Record]:
-    check_row = _RowNames()
+    seen: set[str] = set()
     for number, row in enumerate(rows, 1):
         check()
         if not isinstance(row, Mapping):
             raise RequestError("give a dict for each row", field=f"{name} line {number}")
         record = {str(column): _plain(value) for column, value in row.items()}
-        check_row(record, f"{name} line {number}")
+        _check_row(record, seen, f"{name} line {number}")
         yield number, record
 
 
@@ -338,22 +338,17 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-class _RowNames:
-    """Checks the names of rows that need not all have the same."""
-
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
-
-    def __call__(self, record: Mapping[str, Any], field: str) -> None:
-        if not self._seen.issuperset(record):
-            self._seen.update(record)
-            _check_names([*record, *(self._seen - record.keys() - {"href"})], field)
-        elif "href" not in record:
-            _check_names(list(record), field)
+def _check_row(record: Mapping[str, Any], seen: set[str], field: str) -> None:
+    """Check the names of a row, and add them to those of the rows before, which it need not have."""
+    if not seen.issuperset(record):
+        seen.update(record)
+        _check_names([*record, *(seen - record.keys() - {"href"})], field)
+    elif "href" not in record:
+        _check_names(list(record), field)
 
 
 def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
-    check_row = _RowNames()
+    seen: set[str] = set()
     for line in lines:
         if not line.text.strip():
             continue
@@ -366,7 +361,7 @@ def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
             raise RequestError('write one JSON object a line, such as {"href": ...}', field=field)
         if "href" not in record and record.keys() >= {"sources", "window"}:
             raise RequestError(_A_REQUEST, field=name)
-        check_row(record, field)
+        _check_row(record, seen, field)
         yield line.number, record
 
 
