@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from operator import attrgetter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
@@ -94,9 +93,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
 
         return cls(GeoTiffReader(objects, settings=fast, gdals_crs=GdalsCrs(read_header)), gdal)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

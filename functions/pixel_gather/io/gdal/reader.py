@@ -5,12 +5,11 @@ import itertools
 import json
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from copy import replace
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -41,6 +40,10 @@ _OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
 }
 
 
+type _OnFrame = Callable[[Child, Kind, int], Awaitable[bool]]
+"""Takes the payload of one frame, of so many bytes. Returns True at the last frame."""
+
+
 class _Places(Struct, frozen=True, kw_only=True):
     """Held by sources whose tiles are in memory: one is fetched while another one is read.
 
@@ -68,9 +71,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
             large=asyncio.Semaphore(2 * settings.max_children),
         )
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -291,7 +292,7 @@ class GdalSource:
         finally:
             self.pinned.cost.read_s += time.perf_counter() - started
 
-    async def _converse(self, pinned: PinnedObject, request: dict[str, Any], on_frame: "_OnFrame") -> None:
+    async def _converse(self, pinned: PinnedObject, request: dict[str, Any], on_frame: _OnFrame) -> None:
         """Send what is cached and one request, and serve the child's reads.
 
         Other frames are passed to ``on_frame``.
@@ -321,7 +322,7 @@ class GdalSource:
         if failure is not None:
             raise failure
 
-    async def _serve(self, child: Child, pinned: PinnedObject, on_frame: "_OnFrame") -> SourceError | None:
+    async def _serve(self, child: Child, pinned: PinnedObject, on_frame: _OnFrame) -> SourceError | None:
         """Serve the child until its answer is complete. Return the failure of the source, if any."""
         failure: SourceError | None = None
         while True:
@@ -348,12 +349,6 @@ class GdalSource:
 
     def _error(self, reason: str, status: Status) -> SourceError:
         return SourceError(reason, href=self.pinned.href, status=status)
-
-
-class _OnFrame(Protocol):
-    """Takes the payload of one frame. Returns True at the last frame."""
-
-    async def __call__(self, child: Child, kind: Kind, nbytes: int, /) -> bool: ...
 
 
 async def _take_array(child: Child, target: np.ndarray[Any, Any], nbytes: int) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -58,9 +57,7 @@ class SpooledItems:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the temporary file."""
         self._file.close()
 
