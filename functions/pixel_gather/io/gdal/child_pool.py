@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-import json
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Buffer
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pixel_gather.core.errors import BusyError
 from pixel_gather.io.child_channel import HEAD, LARGEST_FRAME_NBYTES, Kind
@@ -182,19 +183,13 @@ class Children:
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)  # noqa: FBT003 # its only parameter
-            limits = {
-                "memory_mib": self.settings.child_memory_mib,
-                "chunk_nbytes": self.settings.chunk_nbytes,
-                "block_nbytes": self.settings.block_nbytes,
-                "cpu_s": self.settings.timeout_s,
-            }
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",
                 "-s",
                 "-c",
                 _START,
-                json.dumps(limits),
+                msgspec.json.encode(self.settings),
                 stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,

@@ -1,6 +1,6 @@
 """The process that GDAL runs in. It serves one request at a time, until the parent closes the channel.
 
-``child_pool.py`` starts it. Its limits are the argument, and the channel is standard input.
+``child_pool.py`` starts it. Its settings are the argument, and the channel is standard input.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import rasterio
-from msgspec import Struct
 from rasterio.crs import CRS
 from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
@@ -27,6 +27,7 @@ from pixel_gather.io.child_channel import PLACE, Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
 from pixel_gather.io.gdal.describe_dataset import array_dtype, describe, meanings, nodata_in
 from pixel_gather.io.gdal.file_in_child import NAME, OneFile, RangedBytes
+from pixel_gather.io.gdal.settings import GdalSettings
 
 _SHARE_OF_MEMORY: Final = 4
 """A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""
@@ -54,19 +55,6 @@ class _UnplacedBlockError(Exception):
     """
 
 
-class _Limits(Struct, frozen=True, kw_only=True):
-    """Limits that the parent passes at the start."""
-
-    memory_mib: int
-    chunk_nbytes: int
-    block_nbytes: int
-    cpu_s: float
-
-    @property
-    def memory_nbytes(self) -> int:
-        return self.memory_mib * 2**20
-
-
 @dataclass(slots=True)
 class _Opened:
     """The dataset that this child has open. The next request is often for the same one."""
@@ -77,16 +65,16 @@ class _Opened:
 
 
 class _Worker:
-    def __init__(self, channel: Channel, limits_: "_Limits") -> None:
+    def __init__(self, channel: Channel, settings: GdalSettings) -> None:
         self._channel = channel
-        self._limits = limits_
+        self._settings = settings
         self._opened: _Opened | None = None
         self._ahead: Sequence[tuple[int, memoryview]] = ()
 
     def answer(self, request: dict[str, Any], ahead: Sequence[tuple[int, memoryview]]) -> None:
         """Serve one request, with bytes of its file. Any error is sent to the parent."""
         self._ahead = ahead
-        limit_child.limit_cpu(self._limits.cpu_s)
+        limit_child.limit_cpu(self._settings.timeout_s)
         try:
             if request["op"] == "open":
                 self._open(request)
@@ -145,14 +133,15 @@ class _Worker:
         block_height, block_width = dataset.block_shapes[0]
         n_in_block = dataset.count if dataset.interleaving == Interleaving.pixel else 1
         block_nbytes = block_height * block_width * n_in_block * array_dtype(dataset).itemsize
-        if block_nbytes * _SHARE_OF_MEMORY > self._limits.memory_nbytes:
+        most_nbytes = self._settings.child_memory_mib * 2**20 // _SHARE_OF_MEMORY
+        if block_nbytes > most_nbytes:
             raise _OverLimitError(
                 f"one block has {block_nbytes / 2**20:.0f} MiB of pixels, over a quarter of the "
-                f"{self._limits.memory_mib} MiB that GDAL may use; convert it to smaller tiles"
+                f"{self._settings.child_memory_mib} MiB that GDAL may use; convert it to smaller tiles"
             )
-        n_rows = max(1, self._limits.chunk_nbytes // row_nbytes)
+        n_rows = max(1, self._settings.chunk_nbytes // row_nbytes)
         whole_blocks = max(block_height, n_rows // block_height * block_height)
-        if whole_blocks * row_nbytes * _SHARE_OF_MEMORY <= self._limits.memory_nbytes:
+        if whole_blocks * row_nbytes <= most_nbytes:
             n_rows = whole_blocks
         while start < stop:
             border = min((start // n_rows + 1) * n_rows, stop)
@@ -165,7 +154,9 @@ class _Worker:
             self._opened.content.ahead = self._ahead
             return self._opened.dataset
         self._close()
-        content = RangedBytes(self._channel, nbytes=request["nbytes"], block_nbytes=self._limits.block_nbytes)
+        content = RangedBytes(
+            self._channel, nbytes=request["nbytes"], block_nbytes=self._settings.block_nbytes
+        )
         content.ahead = self._ahead
         options = {} if request["overview"] is None else {"overview_level": request["overview"]}
         dataset = rasterio.open(NAME, driver=request["driver"], opener=OneFile(content), **options)
@@ -227,7 +218,7 @@ def _classify(error: Exception) -> tuple[str, str]:
 
 def main() -> None:
     """Serve requests until the channel ends."""
-    settings = _Limits(**json.loads(sys.argv[1]))
+    settings = msgspec.json.decode(sys.argv[1], type=GdalSettings)
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     channel = Channel(socket.socket(fileno=0))
@@ -235,7 +226,7 @@ def main() -> None:
         # Opens PROJ's database and does the late imports of CRSs: no file can be opened later.
         assert CRS.from_wkt(CRS.from_epsg(32618).to_wkt()) == CRS.from_epsg(32618)  # noqa: S101
         null = os.open(os.devnull, os.O_WRONLY)
-        limit_child.limit_memory(settings.memory_mib)
+        limit_child.limit_memory(settings.child_memory_mib)
         limit_child.lock_files()
         worker = _Worker(channel, settings)
         os.dup2(null, 2)  # nobody reads what libraries print from now on
