@@ -24,6 +24,9 @@ _ANSWER_S: Final = 60.0
 _TRIES: Final = 5
 _LONGEST_WAIT_S: Final = 30.0
 _FIRST_WAIT_S: Final = 0.5
+_BUSY: Final = (429, 500, 502, 503, 504)
+"""Statuses after which a server is asked again."""
+
 _CHUNK_NBYTES: Final = 1 << 16
 _HEADERS: Final = {"accept": "application/json, application/geo+json", "user-agent": "pixel-gather"}
 
@@ -69,7 +72,7 @@ class JsonClient:
                     raise
                 self._sleep(_FIRST_WAIT_S * 2**attempt)
                 continue
-            if status not in (429, 500, 502, 503, 504) or attempt == _TRIES - 1:
+            if status not in _BUSY or attempt == _TRIES - 1:
                 return _judge_answer(status, answered, content, url)
             self._sleep(_wait_s(answered, attempt))
         raise AssertionError("the last try returns or raises")
@@ -113,7 +116,7 @@ def _read_bounded(answer: Any, url: str) -> bytes:
 
 def _judge_answer(status: int, headers: dict[str, str], content: bytes, url: str) -> JsonAnswer:
     host = urlsplit(url).netloc
-    if status in (429, 500, 502, 503, 504):
+    if status in _BUSY:
         raise ThrottledError(
             f"{host} is busy ({status}); ask again later",
             retry_after_s=retry_after_s(headers.get("retry-after", "")),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _THREADS: Final = 400
 """Started when needed. As many as requests in flight: one that waits for a thread would seem late."""
 
-_MANY: Final = 100
+MANY: Final = 100
 """More retries than any setting allows, so the setting decides."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
@@ -138,11 +138,11 @@ class FixedHost:
             else:
                 answer.close()
         except urllib3.exceptions.NewConnectionError as error:
-            raise HttpRefusedError(Status.TIMED_OUT, "no connection to the server", _MANY) from error
+            raise HttpRefusedError(Status.TIMED_OUT, "no connection to the server", MANY) from error
         except urllib3.exceptions.TimeoutError as error:
-            raise HttpRefusedError(Status.TIMED_OUT, "no answer in time", _MANY) from error
+            raise HttpRefusedError(Status.TIMED_OUT, "no answer in time", MANY) from error
         except urllib3.exceptions.HTTPError as error:
-            raise HttpRefusedError(Status.TIMED_OUT, "the request failed", _MANY) from error
+            raise HttpRefusedError(Status.TIMED_OUT, "the request failed", MANY) from error
         # Is the answer that range of the file, as it is stored?
         if answer.status != 206:  # noqa: PLR2004 # Partial Content
             raise _refusal(answer.status)
@@ -221,6 +221,6 @@ def _refusal(code: int) -> HttpRefusedError:
         )
     if code in (408, 429) or code >= 500:  # noqa: PLR2004 # server errors
         return HttpRefusedError(
-            Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY, throttles=code in (429, 503)
+            Status.TIMED_OUT, "the store stayed busy (5xx)", MANY, throttles=code in (429, 503)
         )
     return HttpRefusedError(Status.UNSUPPORTED, f"the server answers {code}", 0)

@@ -17,7 +17,7 @@ from obstore.exceptions import (
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.aws.sign_in import HOW_TO_SIGN_IN, NO_CREDENTIALS, NO_REASON
-from pixel_gather.io.store.no_redirect_http import PAST_THE_END, HttpRefusedError
+from pixel_gather.io.store.no_redirect_http import MANY, PAST_THE_END, HttpRefusedError
 from pixel_gather.io.store.open_bucket import (
     AZURE_REFUSED,
     GOOGLE_REFUSED,
@@ -37,9 +37,6 @@ _NO_LISTING: Final = f"the store refused to list it (403). S3 also answers so {_
 EMPTY: Final = "it is empty: it has no bytes at all"
 _QUERY: Final = re.compile(r"\?\S+")
 """May hold a signature."""
-
-_MANY: Final = 100
-"""More retries than any setting allows, so the setting decides."""
 
 type _Verdict = tuple[Status, str, int]
 type _ByText = tuple[tuple[tuple[str, ...], _Verdict], ...]
@@ -106,16 +103,16 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (PermissionDeniedError, (Status.DENIED, _REFUSED, 0)),
     (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
     (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
-    (TimeoutError, (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (TimeoutError, (Status.TIMED_OUT, "no answer in time", MANY)),
     (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
     (ValueError, (Status.MISSING, "no object can have this path", 0)),
 )
 _OF_THE_WAY: Final[_ByText] = (
-    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
-    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
+    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", MANY)),
+    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", MANY)),
     (
         ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
-        (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
+        (Status.TIMED_OUT, "the store stayed busy (5xx)", MANY),
     ),
     (("status code: 400 Bad Request: \n",), (Status.DENIED, f"the store refused it, and {NO_REASON}", 0)),
 )
@@ -128,7 +125,7 @@ _BY_TEXT: Final[_ByText] = (
         (Status.UNSUPPORTED, "the server does not answer byte ranges", 0),
     ),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
-    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", _MANY)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", MANY)),
     # Listings have no class of their own for these.
     (("status code: 403",), (Status.DENIED, _NO_LISTING, 0)),
     (("status code: 401",), (Status.DENIED, "the store wants credentials (401)", 0)),
@@ -136,7 +133,7 @@ _BY_TEXT: Final[_ByText] = (
     *_OF_THE_WAY,
     (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
     (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
-    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
+    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", MANY)),
 )
 _THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
 
