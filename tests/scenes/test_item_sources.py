@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,6 +28,9 @@ from pixel_gather.io.scenes.item_files import _items_of_document
 from pixel_gather.io.scenes.search_cmr import cmr_items
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
 from pixel_gather.io.store.json_http import JsonClient
+from pixel_gather.io.store.object_store import Objects
+from pixel_gather.io.store.open_list_file import open_list_file
+from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import item
 from scenes.stac_server import Answer, Asked, Server, serving
 
@@ -520,11 +524,19 @@ HEAD = "GRANULE_ID,SENSING_TIME,CLOUD_COVER,MGRS_TILE,NORTH_LAT,SOUTH_LAT,WEST_L
 LINE = "L1C_T32TPS,2024-06-01T10:00:00Z,12.5,32TPS,47,46,11,12,gs://bucket/tiles/32/T/PS/X.SAFE\n"
 
 
+def items_in_index(content: bytes, folder: Path) -> list[dict[str, Any]]:
+    """Return the items of an index, opened as for a catalog."""
+    file = folder / "index.csv"
+    file.write_bytes(content)
+    name, opened = open_list_file(file.as_uri(), objects=Objects(StoreSettings()))
+    with closing(opened):
+        return list(items_of_index(opened, name=name, skipped=SkippedItems()))
+
+
 @pytest.mark.parametrize("zip_", [lambda content: content, gzip.compress], ids=["plain", "gzipped"])
-def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes]) -> None:
+def test_lines_of_the_sentinel_2_index_are_items(zip_: Callable[[bytes], bytes], tmp_path: Path) -> None:
     """The asset is the folder of the images."""
-    content = io.BytesIO(zip_((HEAD + LINE).encode()))
-    (found,) = items_of_index(content, name="index.csv", skipped=SkippedItems())
+    (found,) = items_in_index(zip_((HEAD + LINE).encode()), tmp_path)
 
     assert (found["id"], found["bbox"]) == ("L1C_T32TPS", [11.0, 46.0, 12.0, 47.0])
     assert found["properties"]["eo:cloud_cover"] == 12.5
@@ -554,10 +566,10 @@ def test_a_tile_across_180_degrees_is_not_around_the_earth() -> None:
         ((HEAD + '"' + "x" * 200_000).encode(), "cannot be read"),
     ],
 )
-def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str) -> None:
+def test_a_wrong_index_is_refused_with_its_line(content: bytes, said: str, tmp_path: Path) -> None:
     """The error is ours, never one of Python's."""
     with pytest.raises(RequestError, match=said):
-        list(items_of_index(io.BytesIO(content), name="index.csv", skipped=SkippedItems()))
+        items_in_index(content, tmp_path)
 
 
 @pytest.mark.parametrize(

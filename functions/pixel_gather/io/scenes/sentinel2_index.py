@@ -7,11 +7,10 @@ is the folder of its images, which a search may list.
 """
 
 import csv
-import gzip
 import io
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, Final, cast
+from typing import IO, Any, Final
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.scenes.folders import FOLDER_TYPE
@@ -26,22 +25,17 @@ _TEXTS: Final = {
     "s2:product_uri": "PRODUCT_ID",
     "created": "GENERATION_TIME",
 }
-_GZIP: Final = b"\x1f\x8b"
 
 
-def items_of_index(file: BinaryIO, *, name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
+def items_of_index(file: IO[bytes], *, name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
     """Yield one item a line.
 
-    The CSV may be gzipped. ``skipped`` gets lines without a place or a time.
+    The file is unpacked. ``skipped`` gets lines without a place or a time.
 
     Raises:
         RequestError: It cannot be read, or a column is missing.
     """
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
-    is_gzipped = buffered.peek(2)[:2] == _GZIP
-    plain = cast("io.BufferedReader", gzip.GzipFile(fileobj=buffered)) if is_gzipped else buffered
-    text = io.TextIOWrapper(plain, "utf-8", newline="")
-    lines = csv.DictReader(text)
+    lines = csv.DictReader(io.TextIOWrapper(file, "utf-8", newline=""))
     try:
         yield from _items(lines, name, skipped)
     except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
