@@ -222,7 +222,9 @@ def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
 
 
 def _items(batch: "RecordBatch", name: str, skipped: SkippedItems) -> Iterator[dict[str, Any]]:
-    for row in batch.to_struct_array().to_pylist():
+    columns = {column: batch[column].to_pylist() for column in batch.schema.names}
+    for n in range(batch.num_rows):
+        row = {column: values[n] for column, values in columns.items()}
         try:
             item = _item(row)
         except Exception as error:  # noqa: BLE001 # whatever a geometry or an odd column leads to
