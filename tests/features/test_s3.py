@@ -150,6 +150,12 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
         ["export", "s3://no-such-bucket/cube.zarr", "--to", "OUT/rows.csv"],
         ["presence", "s3://no-such-bucket/cube.zarr", "--by", "day"],
         ["view", "s3://no-such-bucket/cube.zarr"],
+        ["verify", "s3://no-such-bucket/cube.zarr"],
+        ["replay", "s3://no-such-bucket/cube.zarr"],
+        ["versions", "s3://no-such-bucket/cube.zarr"],
+        ["compact", "s3://no-such-bucket/cube.zarr"],
+        ["retry", "s3://no-such-bucket/cube.zarr"],
+        ["join", "s3://no-such-bucket/cube.zarr", "--to", "OUT/joined"],
     ],
     ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
 )

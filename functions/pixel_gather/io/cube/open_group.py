@@ -13,7 +13,7 @@ from pixel_gather.core.errors import DAMAGED_JSON, OF_NO_GATHER, GatherError, St
 from pixel_gather.core.stores import NOT_COMPLETE, ROOT_KEY
 from pixel_gather.io.cube.row_view import as_rows
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import is_of_the_store, said_of_place
+from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 
 if TYPE_CHECKING:
     import zarr
@@ -93,7 +93,7 @@ def errors_of_cube(place: str) -> Iterator[None]:
     except GatherError:
         raise
     except (BaseError, OSError) as error:
-        if isinstance(error, FileNotFoundError) and not is_of_the_store(error):
+        if says_missing(error, may_list=True):
             said = "no cube is there; name the folder that a gather has written"
             raise StoreError(f"{place}: {said}") from error
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error

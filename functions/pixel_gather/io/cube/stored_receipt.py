@@ -10,7 +10,7 @@ from pixel_gather.core.results.receipt import FORMAT, Receipt
 from pixel_gather.core.stores import NOT_COMPLETE, RECEIPT_KEY, ROOT_KEY
 from pixel_gather.io.cube.zarr_metadata import is_unfinished
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import said_of_place
+from pixel_gather.io.store.store_error_status import said_of_place, says_missing
 
 
 def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -> Receipt:
@@ -21,15 +21,15 @@ def read_receipt(store: Store, place: str, *, wanted: str = "a complete cube") -
     """
     try:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
-    except FileNotFoundError as error:
+    except (BaseError, OSError) as error:
+        if not says_missing(error, may_list=True):
+            raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         if _is_begun(store):
             raise StoreError(f"{place}: {NOT_COMPLETE}") from error
         raise StoreError(
             f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of "
             f"{wanted}"
         ) from error
-    except (BaseError, OSError) as error:
-        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     return parse_receipt(content, place)
 
 

@@ -185,9 +185,12 @@ def is_of_the_store(error: Exception) -> bool:
 def says_missing(error: Exception, *, may_list: bool) -> bool:
     """Return whether an error of reading means that there is no such object.
 
-    S3 also refuses to read a missing object to who may not list.
+    S3 also refuses to read a missing object to who may not list. A bucket that is missing says nothing of an
+    object.
     """
-    return isinstance(error, FileNotFoundError) or (isinstance(error, PermissionDeniedError) and not may_list)
+    if isinstance(error, FileNotFoundError):
+        return not is_of_the_store(error)
+    return isinstance(error, PermissionDeniedError) and not may_list
 
 
 def is_throttling(error: Exception) -> bool:
