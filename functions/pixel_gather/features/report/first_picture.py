@@ -1,6 +1,7 @@
 """Paints the picture of a cube that is seen first: of one row, in true colour if the cube has it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,10 @@ from pixel_gather.core.model.band_meaning import NO_MEANING, BandMeaning, true_c
 from pixel_gather.core.results.report_content import Look, MaskedQuicklooks
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, painted_classes
 from pixel_gather.io.pictures.pictures import ColourChannel, Rgba, paint_channels, picture_file
-from pixel_gather.io.pictures.stretch import common_stretches
+from pixel_gather.io.pictures.stretch import Stretch, common_stretches
+
+type Paint = Callable[[Sequence[ColourChannel]], Rgba]
+"""Makes a picture of some windows."""
 
 _MOST_STRETCHED_ROWS: Final = 9
 """Rows whose values set the stretch, as in the viewer."""
@@ -20,9 +24,6 @@ class FirstPicture(Struct, frozen=True, kw_only=True, eq=False):
     """The picture of a row."""
 
     row: int
-    names: tuple[str, ...]
-    """One measurement, or those that are red, green and blue."""
-
     image: Rgba
     is_of_classes: bool
 
@@ -46,21 +47,26 @@ def first_picture_of(
     beside = beside[:: -(-len(beside) // _MOST_STRETCHED_ROWS)]
     around = [_channel(each, beside) for each in quicklooks]
     shown = [_channel(each, rows[:1]) for each in quicklooks]
-    classes: tuple[PixelClass, ...] = ()
-    if len(quicklooks) == 1:
-        (name,), (one,) = [each.measurement for each in quicklooks], around
-        classes = count_classes(name, one.pixels, one.is_valid, meaning=meaning)
-    if classes:
-        image = painted_classes(shown[0].pixels, shown[0].is_valid, classes)
-    else:
-        stretches = common_stretches([each.pixels for each in around], [each.is_valid for each in around])
-        image = paint_channels(shown, stretches)
-    return FirstPicture(
-        row=int(rows[0]),
-        names=tuple(each.measurement for each in quicklooks),
-        image=image[0],
-        is_of_classes=bool(classes),
-    )
+    paint, classes, _ = choose_paint(around, name=quicklooks[0].measurement, meaning=meaning)
+    return FirstPicture(row=int(rows[0]), image=paint(shown)[0], is_of_classes=bool(classes))
+
+
+def choose_paint(
+    channels: Sequence[ColourChannel], *, name: str, meaning: BandMeaning
+) -> tuple[Paint, tuple[PixelClass, ...], tuple[Stretch, ...]]:
+    """Return what paints windows like some that are given, and their classes or their stretches.
+
+    Args:
+        channels: One measurement, or red, green and blue. One measurement may have classes.
+        name: Of the first measurement.
+        meaning: Of the first measurement.
+    """
+    if len(channels) == 1:
+        (one,) = channels
+        if classes := count_classes(name, one.pixels, one.is_valid, meaning=meaning):
+            return lambda shown: painted_classes(shown[0].pixels, shown[0].is_valid, classes), classes, ()
+    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
+    return partial(paint_channels, stretches=stretches), (), stretches
 
 
 def preview_file(looks: Sequence[Look], measurements: Sequence[str]) -> bytes | None:

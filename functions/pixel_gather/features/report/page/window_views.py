@@ -1,7 +1,6 @@
 """Prepares the windows' pictures: each measurement in grey, and red, green and blue together in colour."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -9,16 +8,16 @@ from msgspec import Struct
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.model.shown import shown_href
 from pixel_gather.core.results.report_content import Look, Picture
-from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
+from pixel_gather.features.report.first_picture import Paint, choose_paint
+from pixel_gather.io.pictures.classes import PixelClass, legend_of
 from pixel_gather.io.pictures.pictures import (
     ColourChannel,
     Film,
     Rgba,
     make_film,
-    paint_channels,
     picture_uri,
 )
-from pixel_gather.io.pictures.stretch import Stretch, common_stretches
+from pixel_gather.io.pictures.stretch import Stretch
 
 _MOST_LOOKS: Final = 24
 """Most measurements whose windows a page shows."""
@@ -28,9 +27,6 @@ _MOST_FILM_NBYTES: Final = 1_500_000
 
 _MOST_LOSSLESS: Final = 4
 """With more choices than these, pictures are compressed with a slight loss."""
-
-type Paint = Callable[[Sequence[ColourChannel]], Rgba]
-"""Makes a picture of some windows."""
 
 
 class PictureView(Struct, frozen=True, kw_only=True):
@@ -153,16 +149,8 @@ def _view(
         )
         for look, indexes in zip(choice.looks, choice.indexes, strict=True)
     ]
-    classes: tuple[PixelClass, ...] = ()
-    if len(channels) == 1:
-        (look,), (channel,) = choice.looks, channels
-        classes = count_classes(choice.name, channel.pixels, channel.is_valid, meaning=look.meaning)
-    if classes:
-        paint: Paint = partial(_painted_classes, classes=classes)
-        scale = _legend_view(choice, classes)
-    else:
-        stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
-        paint, scale = partial(paint_channels, stretches=stretches), _scale_view(choice, stretches)
+    paint, classes, stretches = choose_paint(channels, name=choice.name, meaning=choice.looks[0].meaning)
+    scale = _legend_view(choice, classes) if classes else _scale_view(choice, stretches)
     sheets = list(zip(*(each.contact_sheet for each in choice.looks), strict=True))
     of_first = ", of the first gather" if n_pictured < n_rows else ""
     spread = ", spread evenly" if len(sheets) < n_pictured else ""
@@ -226,11 +214,6 @@ def _legend_view(choice: _Choice, classes: tuple[PixelClass, ...]) -> ScaleView:
         is_constant=True,
         step=choice.looks[0].quicklooks.step,
     )
-
-
-def _painted_classes(channels: Sequence[ColourChannel], *, classes: tuple[PixelClass, ...]) -> Rgba:
-    (channel,) = channels
-    return painted_classes(channel.pixels, channel.is_valid, classes)
 
 
 def _film_view(choice: _Choice, pictures: Rgba, *, of_rows: str, most_nbytes: int) -> FilmView:
