@@ -80,10 +80,16 @@ class RankingRounds(Struct, frozen=True):
             if former is not None and result is None:  # the call that wrote it was killed before its note
                 await note_result(self.deployment, name, former, found["result"])
             return found
-        await files.put(REQUEST_KEY, json.dumps(given).encode())
         removals = await count_removals(self.deployment, name)
+        unfinished = None
         if former and result is None and goes_on(former, now_s=time.time(), removals=removals):
-            return await self._run(name, former, asked, execution)  # it has failed, or still runs
+            unfinished = former  # it has failed, or still runs
+            if former.tasks and former.n_tries == 1:  # limits are not in its name
+                planned = self._map_round(former, n_tasks=len(former.tasks))
+                check_ranking(asked.limits, len(former.scenes), seconds=planned.seconds, usd=planned.usd)
+        await files.put(REQUEST_KEY, json.dumps(given).encode())
+        if unfinished:
+            return await self._run(name, unfinished, asked, execution)
         # Here the ranking has no rounds yet, its last attempt is too old, or it was written and removed.
         # It gets new rounds.
         number = 0 if former is None else former.number + 1

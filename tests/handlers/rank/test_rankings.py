@@ -529,10 +529,12 @@ def test_begun_ranking_goes_on_where_it_was(service: Service) -> None:
     verdict = service.begun(COARSE)
     service.handle(verdict, 0)
 
+    refused = service.begun(COARSE | {"limits": {"usd": 1e-6}}, "b")
     again = service.begun(COARSE, "b")
     done = service.ended(again["gather"])
     complete = service.begun(COARSE, "c")
 
+    assert refused["cause"].startswith("limits.usd: ")  # limits are not in a ranking's name
     assert again["gather"] == verdict["gather"]
     assert again["n_missing"] == verdict["n_missing"] - 1 == 0
     assert done["result"]["failed"] == 0
