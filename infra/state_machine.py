@@ -14,7 +14,7 @@ from constructs import Construct
 from infra.buckets import Area
 from infra.grant import acknowledge, allow
 from infra.lambda_function import GatherFunction
-from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
+from infra.state_machine_definition import MAP_LABEL, OF_GATHERS, OF_TABLES, StateDefinition
 
 
 class GatherStateMachine(Construct):

@@ -13,7 +13,7 @@ from bench.suites import HREFS, job_of, record_of
 from pixel_gather.core.errors import GatherError
 from pixel_gather.io.pictures.theme import LIGHT
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
-from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.limiter.adapt_concurrency import MOST_NEAR
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import SuiteJob, TileTarget

@@ -319,7 +319,7 @@ def test_alarms_of_a_day_are_told_with_their_states() -> None:
 
 def test_errors_of_killed_workers_are_those_of_the_state_machine() -> None:
     """The check knows the names that the state machine catches."""
-    from infra.state_definition import _CRASHED  # noqa: PLC0415 # aws_cdk takes seconds
+    from infra.state_machine_definition import _CRASHED  # noqa: PLC0415 # aws_cdk takes seconds
 
     assert list(_KNOWN_CRASHES) == _CRASHED
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pixel_gather.io.store.concurrency import MOST_IN_FLIGHT, AdaptiveLimiter, most_in_flight
-from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.limiter.adapt_concurrency import MOST_NEAR
 from support.in_loop import in_virtual_time
 from support.simulated_back_ends import ROOT, BackEnd, OverloadedStore, QueueingStore, Store, gather_from
 from support.virtual_time import run_virtually

@@ -30,7 +30,7 @@ from pixel_gather.io.lists.source_table import SqliteSourceTable
 from pixel_gather.io.reader import CogReader
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
 from pixel_gather.io.store.fetched import Ranges
-from pixel_gather.io.store.limiter.find_limit import MOST_NEAR
+from pixel_gather.io.store.limiter.adapt_concurrency import MOST_NEAR
 from pixel_gather.io.store.limiter.ledgers import HostBudgets, open_users_folder
 from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import Check, open_list_file

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from pixel_gather.io.store.concurrency import AdaptiveLimiter
-from pixel_gather.io.store.limiter.find_limit import Bounds
+from pixel_gather.io.store.limiter.adapt_concurrency import Bounds
 from pixel_gather.io.store.object_store import split_href
 from pixel_gather_bench.experiment import aligned
 from pixel_gather_bench.suite.job import SuiteJob

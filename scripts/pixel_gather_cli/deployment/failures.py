@@ -26,7 +26,7 @@ _OF_ALARMS: Final = "Monitoring"
 """Beginning of the topic's name in the template. The budget has a topic of its own."""
 
 _KNOWN_CRASHES: Final = ("Lambda.Unknown", "Runtime.OutOfMemory", "Runtime.ExitError")
-"""As `_CRASHED` in ``infra/state_definition.py``; a test compares them."""
+"""As `_CRASHED` in ``infra/state_machine_definition.py``; a test compares them."""
 
 _LEAST_FILES: Final = 1024
 """Open files that a worker of the highest concurrency needs."""
@@ -232,7 +232,7 @@ def _probe(stack: DeployedStack) -> Iterator[Finding]:
         assumed=" or ".join(_KNOWN_CRASHES),
         measured=error,
         is_so=error in _KNOWN_CRASHES,
-        otherwise="add its name to _CRASHED in infra/state_definition.py",
+        otherwise="add its name to _CRASHED in infra/state_machine_definition.py",
     )
 
 

@@ -196,7 +196,7 @@ def _tolerance(smoke: Smoke) -> Finding:
         assumed=f"{_TOLERATED_PERCENT:g} %",
         measured=f"{found:g} %",
         is_so=found == _TOLERATED_PERCENT,
-        otherwise="give a fixed ToleratedFailurePercentage in infra/state_definition.py",
+        otherwise="give a fixed ToleratedFailurePercentage in infra/state_machine_definition.py",
     )
 
 

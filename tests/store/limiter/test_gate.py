@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixel_gather.io.store.limiter.find_limit import Bounds
+from pixel_gather.io.store.limiter.adapt_concurrency import Bounds
 from pixel_gather.io.store.limiter.gate import Gate
 from support.in_loop import in_virtual_time
 from support.virtual_time import run_virtually

@@ -30,7 +30,7 @@ MOST_S: Final = 900
 """Lambda's own limit."""
 
 THROTTLED_PAUSE_S: Final = 60.0
-"""Average pause between two tries of a child that Lambda throttles; see `infra.state_definition`."""
+"""Average pause between two tries of a child that Lambda throttles; see `infra.state_machine_definition`."""
 
 LONGEST_GATHER_S: Final = 2 * 24 * 3600
 """Time-out of the state machine, which ends such tries."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pixel_gather.core.estimate.worker_limits import MOST_PARTS
-from pixel_gather.io.store.limiter.find_limit import MOST_NEAR, Bounds
+from pixel_gather.io.store.limiter.adapt_concurrency import MOST_NEAR, Bounds
 from pixel_gather.io.store.limiter.gate import Gate, HeldPermit, Permit
 from pixel_gather.io.store.limiter.ledgers import HostBudgets
 from pixel_gather.io.store.object_store import split_href

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from pixel_gather.io.store.limiter.find_limit import Bounds, Climb
+from pixel_gather.io.store.limiter.adapt_concurrency import Bounds, Climb
 from pixel_gather.io.store.limiter.request_rate import Rate
 
 _LONGEST_SLEEP_S: Final = 0.1

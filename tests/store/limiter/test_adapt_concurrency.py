@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.io.store.limiter.find_limit import Bounds, Climb, _Quickest, _Rest, _Sample
+from pixel_gather.io.store.limiter.adapt_concurrency import Bounds, Climb, _Quickest, _Rest, _Sample
 
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 
