@@ -66,8 +66,7 @@ async def compact_cube(cube: CubeStore) -> Compacted:
     found = await find_growing_cube(cube, field="cube")  # the claim may have changed the group's metadata
 
     async def still_ours() -> None:
-        if found.version != version - 1 or await cube.etag_of(ROOT_KEY) != found.etag:
-            raise AppendRunningError(f"{cube.place}: the cube has changed meanwhile: run again")
+        await _check_unchanged(cube, found, version)
         await check_claimed(cube, version, claim.claim)
 
     freed = [
@@ -116,6 +115,11 @@ async def _find_retried_rows(cube: CubeStore, found: FoundCube) -> list[int]:
 def _since_compaction(found: FoundCube) -> tuple[CubeVersion, ...]:
     since = max((n for n, each in enumerate(found.versions) if each.kind == "compact"), default=0)
     return found.versions[since:]
+
+
+async def _check_unchanged(cube: CubeStore, found: FoundCube, version: int) -> None:
+    if found.version != version - 1 or await cube.etag_of(ROOT_KEY) != found.etag:
+        raise AppendRunningError(f"{cube.place}: the cube has changed meanwhile: run again")
 
 
 async def _compact_shard(
