@@ -160,8 +160,10 @@ def test_band_says_nodata_unit_scale_and_classes() -> None:
     kind: dict[str, Any] = {**said, **scaled}
     group.create_array("kind", shape=(1, 2, 2), dtype="int16", fill_value=-1, attributes=kind)
     group.create_array("depth", shape=(1, 2, 2), dtype="float32", fill_value=np.nan)
-    rows = CubeRows(group=group, rows=np.array([0]), measurements=("kind", "depth"))
+    group.create_array("wave", shape=(1, 2, 2), dtype="complex64", fill_value=np.nan)
+    rows = CubeRows(group=group, rows=np.array([0]), measurements=("kind", "depth", "wave"))
 
+    assert _band(rows, "wave") == {"name": "wave", "data_type": "complex64", "nodata": "nan"}
     assert _band(rows, "depth") == {"name": "depth", "data_type": "float32", "nodata": "nan"}
     assert _band(rows, "kind") == {
         "name": "kind",

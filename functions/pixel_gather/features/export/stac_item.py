@@ -183,7 +183,7 @@ def _band(rows: CubeRows, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name, "data_type": str(array.dtype)}
     fill = array.fill_value
     if "_FillValue" in array.attrs or np.isnan(fill):
-        found["nodata"] = fill.item() if np.isfinite(fill) else str(fill)
+        found["nodata"] = "nan" if np.isnan(fill) else fill.item() if np.isfinite(fill) else str(fill)
     if scaling.unit:
         found["unit"] = scaling.unit
     if (scaling.scale, scaling.offset) != (1.0, 0.0):
