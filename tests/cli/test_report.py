@@ -77,6 +77,8 @@ def test_report_of_two_cubes_with_the_published_figures_is_a_table(
         "2018, 1 thread",
         "2018, 49 threads",
     ]
+    assert told["table"][0].keys() == told["table"][2].keys()
+    assert told["table"][2]["digest"] is told["table"][2]["bands"] is None  # was not published
     assert [each["gather"] for each in told["gathers"]] == names
 
 

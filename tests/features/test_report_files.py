@@ -28,6 +28,21 @@ def test_gather_leaves_its_report_beside_the_arrays(tmp_path: Path) -> None:
     assert (tmp_path / "cube/report.html").read_text().startswith("<!doctype html>")
 
 
+def test_figures_of_a_run_in_json_have_one_level_of_names(tmp_path: Path) -> None:
+    """Scripts read them. What is not known is null."""
+    gather(REQUEST, to=tmp_path / "cube")
+
+    (run,) = json.loads((tmp_path / "cube/report.json").read_text())["table"]
+
+    assert sorted(run) == [
+        *("bands", "bytes_per_source", "concurrency", "conditions", "cpu_s", "data_nbytes", "digest"),
+        *("dtype", "engine", "machine", "mib_per_s", "n_failed", "n_read", "n_sources", "name", "open_s"),
+        *("open_share", "peak_rss_mib", "read_s", "shape", "total_s", "typical_per_s", "wait_s", "wall_s"),
+        "window",
+    ]
+    assert run["cpu_s"] is None
+
+
 def test_gather_asked_for_again_leaves_its_report_as_it_is(tmp_path: Path) -> None:
     """An existing report is not drawn again."""
     first = gather(REQUEST, to=tmp_path / "cube")

@@ -28,7 +28,7 @@ def report_files_of(
     """
     columns = run_columns([evidence.run], with_published=with_published)
     findings = state_findings([evidence.run], with_published=with_published)
-    values = {"findings": findings, "table": [to_builtins(each) for each in columns]}
+    values = {"findings": findings, "table": [_column_to_json(each) for each in columns]}
     return {
         REPORT_KEY: _encode_json(evidence_to_json(evidence) | values),
         TEXT_KEY: _encode_text(
@@ -58,7 +58,7 @@ def make_comparison_files(
     page = comparison_of(evidences, title=title, columns=columns, plots=plots, findings=findings)
     values = {
         "findings": findings,
-        "table": [to_builtins(each) for each in columns],
+        "table": [_column_to_json(each) for each in columns],
         "gathers": gathers,
     }
     return {
@@ -88,6 +88,13 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
         "usd_on_aws": cost.usd,
         "request": dict(evidence.request),
     }
+
+
+def _column_to_json(column: RunColumn) -> dict[str, Any]:
+    """Return a run's figures under one level of names. What is not known is null."""
+    told = to_builtins(column)
+    told |= told.pop("times")
+    return {name: None if value in ("", ()) else value for name, value in told.items()}
 
 
 def _list_findings(findings: Sequence[str]) -> str:
