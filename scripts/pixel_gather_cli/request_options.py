@@ -534,6 +534,13 @@ _WRITTEN: Final[dict[str, tuple[str, FileKind]]] = {
 """What each option writes, and the kind of the file."""
 
 
+def folder_here(_context: click.Context, _parameter: click.Parameter, folder: str) -> str:
+    """Refuse an address on S3: the callback of ``--to`` where it is a folder of this machine."""
+    if "://" in folder:
+        raise RequestError("the folder is written to this machine: give a path", field="--to")
+    return folder
+
+
 def check_folders(**files: str | None) -> None:
     """Refuse a file that is to be written where no folder is, or where a folder of its name is.
 

@@ -89,6 +89,8 @@ _WRONG = {
     "rank list.txt --by b1 --html none/x.html": "--html: there is no folder none",
     "rank list.txt --by b1 --html s3://none/x.html": "--html: the page is written to this machine: give a",
     "rank list.txt --by b1 --statistics s3://none/x": "--statistics: they are kept on this machine: give a",
+    "report c --to s3://none/x": "--to: the folder is written to this machine: give a path",
+    "bench list.txt --to s3://none/x": "--to: the folder is written to this machine: give a path",
     "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",
     "series --sources list.txt --point 1,2 --html none/x.html": "--html: there is no folder none",
     "rank list.txt --by clear": "--mask: clear needs a mask",

@@ -705,6 +705,8 @@ def test_tar_files_are_not_mixed_with_older_ones(place: Path, tmp_path: Path) ->
         chips.to_webdataset(tmp_path / "a.tar")
     with pytest.raises(RequestError, match=r"end the name with \.tar"):
         chips.to_webdataset(tmp_path / "a.zip")
+    with pytest.raises(RequestError, match="to: the files are written to this machine: give a path"):
+        chips.to_webdataset("s3://none/b.tar")
     with pytest.raises(RequestError, match="the least is 1"):
         chips.to_webdataset(tmp_path / "b.tar", chips_per_file=0)
     with pytest.raises(StoreError, match="cannot be written"):

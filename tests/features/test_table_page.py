@@ -264,5 +264,7 @@ def test_a_page_does_not_take_the_place_of_its_table(folder: Path, tmp_path: Pat
 
     with pytest.raises(RequestError, match=r"to: the page is an HTML file; write t\.html"):
         write_table_page(tmp_path / "t.parquet", tmp_path / "t.parquet")
+    with pytest.raises(RequestError, match="to: the page is written to this machine: give a path"):
+        write_table_page(tmp_path / "t.parquet", "s3://none/t.html")
 
     assert verify_table(tmp_path / "t.parquet").is_same

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
@@ -85,10 +86,12 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
         to: The page, a local file. It is replaced.
 
     Raises:
-        RequestError: As `pixel_gather.open_table`, or ``to`` is the name of another kind of file.
+        RequestError: As `pixel_gather.open_table`, or ``to`` is on S3 or the name of another kind of file.
         StoreError: The table cannot be read, or the page not be written.
     """
-    page = Path(place_text(to, "to")).expanduser()
+    if "://" in (text := place_text(to, "to")):
+        raise RequestError("the page is written to this machine: give a path", field="to")
+    page = Path(text).expanduser()
     check_file_name(page.name, what="the page", kind="HTML", field="to")
     write_html(table_page(table_path(table)), page)
 

@@ -14,7 +14,7 @@ from pixel_gather_bench.suite.records import BestBy, SuiteSettings, write_settin
 from pixel_gather_bench.suite.sources import check_memory, find_target, read_hrefs
 from pixel_gather_cli.json_output import json_option
 from pixel_gather_cli.option_names import is_given
-from pixel_gather_cli.request_options import Tile, stores_of
+from pixel_gather_cli.request_options import Tile, folder_here, stores_of
 from pixel_gather_cli.with_options import Option, with_options
 
 
@@ -43,7 +43,11 @@ TILE_OPTIONS = (
     ),
 )
 TO_OPTION = click.option(
-    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+    "--to",
+    default="out/bench",
+    metavar="DIR",
+    callback=folder_here,
+    help="Folder for the results.  [default: out/bench]",
 )
 OUTPUT_OPTIONS = (
     json_option,

@@ -16,7 +16,7 @@ from pixel_gather.io.store.object_store import Store, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import with_progress
-from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather_cli.request_options import folder_here, store_options, stores_of
 
 _CUBE = "zarr.json"
 _BENCHMARK = "settings.json"
@@ -33,7 +33,13 @@ type _PlaceContent = Evidence | tuple[Run, ...]
 @click.command("report")
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True)
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2018.")
-@click.option("--to", required=True, metavar="DIR", help="Folder for the page, the texts and the figures.")
+@click.option(
+    "--to",
+    required=True,
+    metavar="DIR",
+    callback=folder_here,
+    help="Folder for the page, the texts and the figures.",
+)
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the table.")
 @store_options

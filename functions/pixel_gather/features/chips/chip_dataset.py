@@ -200,16 +200,18 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             The files, in order.
 
         Raises:
-            RequestError: The name does not end with .tar, or such files exist.
+            RequestError: The name does not end with .tar or is on S3, or such files exist.
             StoreError: The cube cannot be read, or a file cannot be written.
         """
         if chips_per_file is not None and chips_per_file < 1:
             raise RequestError(f"it is {chips_per_file}; the least is 1", field="chips_per_file")
+        if "://" in (text := place_text(to, "to")):
+            raise RequestError("the files are written to this machine: give a path", field="to")
         return write_tars(
             self._opened,
             self.numbers,
             self.measurements,
-            Path(place_text(to, "to")).expanduser(),
+            Path(text).expanduser(),
             chips_per_file=chips_per_file or self._opened.shard_chips,
         )
 
