@@ -111,14 +111,15 @@ class FeatureSteps(Struct, frozen=True):
                 raise StoreError("the table was made by another call while this one read the list: try again")
             if opened.base is not None and result is not None:
                 return _complete(result)
-            await self._write_inputs(name, opened, given, files)
             removals = await count_removals(self.deployment, asked.append_to or name)
             if begun and result is None and goes_on(begun, now_s=time.time(), removals=removals):
                 _check_limits(asked.limits, begun.n_wanted, _map_round(begun, self._most_workers))
+                await self._write_inputs(name, opened, given, files)
                 return await self._plan_round(name, begun, execution)  # it has failed, or still runs
             # Here the table has no rounds yet, its last attempt is too old, or it was written and removed.
             # It gets new rounds.
             plan, planned = await self.plan(opened, asked.limits)
+            await self._write_inputs(name, opened, given, files)
             number = 0 if begun is None else begun.number + 1
             state = _first_state(opened, plan, number=number, removals=removals)
             if opened.base is not None:
@@ -191,7 +192,8 @@ class FeatureSteps(Struct, frozen=True):
     async def _write_inputs(self, name: str, opened: FeatureTable, given: Any, files: ControlStore) -> None:
         """Write what workers need, and the features' own columns beside the table to come.
 
-        A table that is appended to has them already.
+        Workers of an earlier request may read them. So limits are compared before. A table that is appended
+        to has the columns already.
         """
         work = TableWork(
             request=given,

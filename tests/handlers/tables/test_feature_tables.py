@@ -385,6 +385,31 @@ def test_a_begun_table_goes_on_where_it_was(service: Service) -> None:
     assert refused["cause"].startswith(f"limits.usd: {N} images would cost about")
 
 
+@pytest.mark.parametrize("n_earlier", [0, 1])
+def test_a_refused_request_leaves_the_files_of_workers_as_they_are(service: Service, n_earlier: int) -> None:
+    """Workers of an earlier request read them. If there is none, nothing is written."""
+    body = of_zones(service)
+    for _ in range(n_earlier):
+        service.begun(body, "a")
+    before = stored(service)
+
+    refused = service.begun(body | {"limits": {"usd": 1e-6}}, "b")
+
+    assert refused["cause"].startswith("limits.usd: ")
+    assert stored(service) == before
+    assert sum(key.endswith("/work.json") for key in before) == n_earlier
+
+
+def stored(service: Service) -> dict[str, bytes]:
+    """Return what is stored of tables, by bucket and key."""
+    s3 = service.machine.s3
+    return {
+        f"{bucket}/{key}": s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        for bucket in ("control", "cubes")
+        for key in keys_of(s3, bucket)
+    }
+
+
 @pytest.mark.long
 def test_only_images_near_in_time_are_read(service: Service, tmp_path: Path) -> None:
     """If none is, there is no round of the map, and all lines say why."""
