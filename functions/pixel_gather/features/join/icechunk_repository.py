@@ -40,6 +40,11 @@ SHARD_CHANGED: Final = (
 READER_PAYS: Final = (
     "Icechunk cannot read pixels in a bucket whose readers pay: gather them, or copy cubes by join --copy"
 )
+_DENIED: Final = (
+    "the store refused access to its pixels: check the credentials and the rights to read the bucket. S3 "
+    "also answers so where readers pay: Icechunk cannot read pixels there. Then gather the files, or "
+    "join the cubes with --copy"
+)
 
 
 class JoinedVersion(Struct, frozen=True, kw_only=True):
@@ -289,7 +294,7 @@ def _in_words(place: str, verb: str, *, changed: str = SHARD_CHANGED) -> Iterato
             found = said.partition("(")[2].rpartition(")")[0]
             raise StoreError(f"{found}: {changed}") from error
         if "virtual reference" in said and "(AccessDenied)" in said:
-            raise StoreError(f"{place}: the store refused access to its pixels. {READER_PAYS}") from error
+            raise StoreError(f"{place}: {_DENIED}") from error
         raise StoreError(f"{place} could not be {verb}: {said}") from error
 
 
