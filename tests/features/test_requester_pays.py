@@ -20,6 +20,7 @@ from pixel_gather import (
     points,
     verify,
 )
+from support.command_line import run
 from support.counted_s3 import CountedS3, s3_with
 from support.joined_cubes import FILES, gather_member
 
@@ -78,9 +79,11 @@ def test_a_repository_in_such_a_bucket_is_written_and_read(s3: CountedS3) -> Non
     """Icechunk 2.3 pays for its GETs alone. Pixels that it refers to cannot be read, which the error says."""
     stores = paying(s3).stores
 
-    join(CUBES[:1], to="s3://paid/all.icechunk", stores=stores)
+    first = join(CUBES[:1], to="s3://paid/all.icechunk", stores=stores)
     join(CUBES[1:], to="s3://paid/all.icechunk", mode="add", stores=stores)
 
+    (warning,) = first.warnings
+    assert warning.endswith("whose readers pay: mode copy (--copy) makes a plain cube, which can be read")
     assert [each.number for each in joined_versions("s3://paid/all.icechunk", stores=stores)] == [2, 1]
     with pytest.raises(StoreError, match=r"check the credentials .* S3 also answers so where readers pay"):
         open_joined("s3://paid/all.icechunk", stores=stores).band_1.load()
@@ -96,8 +99,37 @@ def test_a_virtual_cube_of_such_files_warns_that_its_pixels_cannot_be_read(s3: C
         {"sources": [file], "window": {"tile": [0, 0]}}, to="s3://paid/v.icechunk", settings=settings
     )
 
-    assert made.report.warnings[0].startswith("Icechunk cannot read pixels in a bucket whose readers pay")
+    assert made.report.warnings[0] == (
+        "Icechunk cannot read pixels in a bucket whose readers pay: gather the pixels (pixel-gather run)"
+    )
     found = open_virtual("s3://paid/v.icechunk", stores=settings.stores)
     assert found.href.item() == file
     with pytest.raises(StoreError, match="the store refused access to its pixels"):
         found.band_1.load()
+
+
+@pytest.mark.long
+def test_the_command_warns_of_joined_cubes_that_cannot_be_read(
+    s3: CountedS3, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy can be read, so that it has no warning."""
+    access = ("--requester-pays", "--endpoint", s3.endpoint)
+
+    assert run("join", CUBES[0], "--to", "s3://paid/told.icechunk", *access) == 0
+    assert "warning: Icechunk cannot read pixels in" in capsys.readouterr().err
+    assert run("join", CUBES[0], "--copy", "--to", "s3://paid/copy.zarr", *access) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_files_and_cubes_on_this_machine_need_no_payer(s3: CountedS3, tmp_path: Path) -> None:
+    """References to them are read, though the setting is given for other places."""
+    settings = paying(s3)
+    gather_member(tmp_path / "a.zarr", n_rows=4, folder=tmp_path)
+
+    made = make_virtual(
+        {"sources": [str(FILES[0])], "window": {"tile": [0, 0]}}, to=tmp_path / "v", settings=settings
+    )
+    joined = join([tmp_path / "a.zarr"], to=tmp_path / "j", stores=settings.stores)
+
+    assert not [each for each in (*made.report.warnings, *joined.warnings) if "readers pay" in each]

@@ -51,6 +51,8 @@ def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **o
         **options,
     )
     print_result(joined, _text, as_json=as_json)
+    for warning in joined.warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _text(joined: Joined) -> str:

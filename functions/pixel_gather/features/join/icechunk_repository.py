@@ -37,9 +37,6 @@ _PAYS: Final = {"x-amz-request-payer": "requester"}
 SHARD_CHANGED: Final = (
     "this shard has changed since its cube was joined: join the cubes again, with --replace"
 )
-READER_PAYS: Final = (
-    "Icechunk cannot read pixels in a bucket whose readers pay: gather them, or copy cubes by join --copy"
-)
 _DENIED: Final = (
     "the store refused access to its pixels: check the credentials and the rights to read the bucket. S3 "
     "also answers so where readers pay: Icechunk cannot read pixels there. Then gather the files, or "
@@ -270,6 +267,13 @@ class ReferringStore(WrapperStore[Any]):
         with _in_words(key, "read", changed=self._changed):
             found: Buffer | None = await self._store.get(key, prototype, byte_range)
             return found
+
+
+def warn_of_payers(hrefs: Iterable[str], settings: StoreSettings, *, instead: str) -> tuple[str, ...]:
+    """Return the warning of references into buckets whose readers pay, and what to do instead; else none."""
+    if not (settings.requester_pays and any(each.startswith("s3://") for each in hrefs)):
+        return ()
+    return (f"Icechunk cannot read pixels in a bucket whose readers pay: {instead}",)
 
 
 def _icechunk() -> Any:

@@ -19,7 +19,12 @@ from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.results.rows_where import NumberedTexts
 from pixel_gather.features.join.copied_cube import copy_cubes
 from pixel_gather.features.join.find_members import find_members
-from pixel_gather.features.join.icechunk_repository import JoinedVersion, Repository, Transaction
+from pixel_gather.features.join.icechunk_repository import (
+    JoinedVersion,
+    Repository,
+    Transaction,
+    warn_of_payers,
+)
 from pixel_gather.features.join.join_rows import SHOWN, check_column
 from pixel_gather.features.join.joined_files import JoinedFiles
 from pixel_gather.features.join.joined_group import (
@@ -83,6 +88,9 @@ class Joined(Struct, frozen=True, kw_only=True):
 
     version: int | None
     """Number of the version; None of a copy."""
+
+    warnings: tuple[str, ...]
+    """Such as that pixels in a bucket whose readers pay cannot be read."""
 
 
 class JoinedMember(Struct, frozen=True, kw_only=True):
@@ -182,7 +190,12 @@ def join(
             keep=keep,
         )
     version = len(repository.history())
-    return _describe_joined(href, members, reader=reader, groups=tuple(names), version=version)
+    warnings = warn_of_payers(
+        places, settings, instead="mode copy (--copy) makes a plain cube, which can be read"
+    )
+    return _describe_joined(
+        href, members, reader=reader, groups=tuple(names), version=version, warnings=warnings
+    )
 
 
 @check_arguments
@@ -351,6 +364,7 @@ def _describe_joined(
     reader: MemberReader,
     groups: tuple[str, ...],
     version: int | None,
+    warnings: tuple[str, ...] = (),
 ) -> Joined:
     return Joined(
         place=show_place(href),
@@ -361,6 +375,7 @@ def _describe_joined(
         n_requests=reader.n_requests,
         fetched_nbytes=reader.fetched_nbytes,
         version=version,
+        warnings=warnings,
     )
 
 

@@ -23,7 +23,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import chunk_rows
 from pixel_gather.engine.plan_gather import describe_place
-from pixel_gather.features.join.icechunk_repository import READER_PAYS, Repository
+from pixel_gather.features.join.icechunk_repository import Repository, warn_of_payers
 from pixel_gather.features.join.join import open_repository
 from pixel_gather.features.join.read_members import changed_rows
 from pixel_gather.features.virtual.refer_tiles import refer_tiles
@@ -50,7 +50,8 @@ _CHANGED: Final = (
     "by a new index and --replace"
 )
 
-_OR_GATHER: Final = "leave it out, or gather the pixels (pixel-gather run)"
+_GATHER: Final = "gather the pixels (pixel-gather run)"
+_OR_GATHER: Final = f"leave it out, or {_GATHER}"
 _AS_STORED: Final = f"references show pixels as they are stored: {_OR_GATHER}"
 _AS_A_WHOLE: Final = "a virtual cube is made as a whole: leave it out"
 
@@ -128,8 +129,8 @@ def make_virtual(
     ) as transaction:
         transaction.clear()
         cube.write(transaction)
-    if settings.stores.requester_pays:
-        report = replace_fields(report, warnings=(READER_PAYS, *report.warnings))
+    warnings = warn_of_payers(cube.folders, settings.stores, instead=_GATHER)
+    report = replace_fields(report, warnings=(*warnings, *report.warnings))
     return Virtual(
         place=show_place(href),
         report=report,
