@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pixel_gather.core.errors import BudgetError, RequestError
+from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, is_wanted, wanted_items
 from pixel_gather.core.scenes.skipped_items import SkippedItems
@@ -134,3 +135,22 @@ def test_ids_and_collections_count_once() -> None:
 
     assert wanted.collections == {"c", "d"}
     assert wanted.ids == {"a"}
+
+
+def test_a_catalog_is_asked_for_all_conditions_and_pages_are_its_own() -> None:
+    """No condition is left out on the way to it. A search anywhere has no pages and no other processing."""
+    wanted = SearchCriteria.of(
+        bbox=(1, 2, 3, 4),
+        datetime="2024",
+        where="eo:cloud_cover<5",
+        collections=("c", "d"),
+        ids=("a",),
+    )
+
+    query = SceneQuery.of(wanted)
+
+    shared = set(SceneQuery.__struct_fields__) & set(SearchCriteria.__struct_fields__)
+    assert shared == {"area", "times", "where", "collections", "ids"}
+    for name in shared:
+        assert getattr(query, name) is getattr(wanted, name) is not None
+    assert (query.after, query.is_latest, query.known_collections) == (None, False, ())

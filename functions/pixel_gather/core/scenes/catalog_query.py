@@ -47,14 +47,19 @@ class Position(Struct, frozen=True, kw_only=True, order=True):
         return cls(start_us=start_us, hash=hash_)
 
 
-class SceneQuery(Struct, frozen=True, kw_only=True):
-    """Which scenes are wanted; what is not given holds for all."""
+class WantedScenes(Struct, frozen=True, kw_only=True):
+    """Which scenes are wanted, wherever they are; what is not given holds for all."""
 
     area: Area | None = None
     times: TimeRange = ALL_TIMES
     where: Where = ()
     collections: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
+
+
+class SceneQuery(WantedScenes, frozen=True, kw_only=True):
+    """Which scenes of one's own catalog are wanted."""
+
     after: Position | None = None
     """Only scenes behind this position: the last one of the page before."""
 
@@ -63,6 +68,11 @@ class SceneQuery(Struct, frozen=True, kw_only=True):
 
     known_collections: tuple[str, ...] = ()
     """The catalog's, in which ``ids`` are looked for; set by whoever opened the catalog."""
+
+    @classmethod
+    def of(cls, wanted: WantedScenes) -> "SceneQuery":
+        """Return the query of all wanted scenes."""
+        return cls(**{name: getattr(wanted, name) for name in WantedScenes.__struct_fields__})
 
     @property
     def hashes(self) -> frozenset[int] | None:

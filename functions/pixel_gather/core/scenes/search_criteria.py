@@ -10,7 +10,7 @@ from pixel_gather.core.errors import BudgetError, RequestError
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.scene_conditions import parse_where
-from pixel_gather.core.scenes.catalog_query import SceneQuery
+from pixel_gather.core.scenes.catalog_query import WantedScenes
 from pixel_gather.core.scenes.item import SceneKey, footprint_shape, scene_key
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.time_range import ALL_TIMES, parse_time_range
@@ -26,7 +26,7 @@ class NoSceneError(RequestError):
     """A correct search has found nothing. A schedule searches again at its next tick."""
 
 
-class SearchCriteria(SceneQuery, frozen=True, kw_only=True):
+class SearchCriteria(WantedScenes, frozen=True, kw_only=True):
     """Which scenes are looked for anywhere, as it came from outside and was checked."""
 
     most: int = MOST_SCENES

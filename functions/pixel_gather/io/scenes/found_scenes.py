@@ -10,6 +10,7 @@ from pixel_gather.core.errors import RequestError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.shown import shown
+from pixel_gather.core.scenes.catalog_query import SceneQuery
 from pixel_gather.core.scenes.duplicates import without_duplicates
 from pixel_gather.core.scenes.item import scene_key
 from pixel_gather.core.scenes.scene_sources import Address, SceneSource, asset_choices, sources_of
@@ -125,7 +126,7 @@ async def catalog_scenes(
 
 async def _scenes_of(opened: Catalog, wanted: SearchCriteria, take: Callable[[Item], Item]) -> FoundScenes:
     items: list[Item] = []
-    async for _, item in opened.scenes(wanted):
+    async for _, item in opened.scenes(SceneQuery.of(wanted)):
         if len(items) == wanted.most:
             raise too_many(wanted)
         items.append(take(item))
