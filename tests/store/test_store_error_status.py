@@ -1,12 +1,15 @@
 """What a store's error is called where a place is named."""
 
+from pathlib import Path
+
 import obstore
 import pytest
 from obstore.exceptions import BaseError, GenericError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import LocalStore
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.store.object_store import open_store
-from pixel_gather.io.store.store_error_status import classify_store_error, is_of_the_store, said_of_place
+from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place, says_missing
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, serving
 
@@ -33,30 +36,25 @@ def test_an_error_of_a_place_is_said_in_plain_words(error: Exception, said: str)
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said", "is_of_all"),
+    ("code", "status", "said"),
     [
-        ("InvalidObjectState", 403, "it is archived, as in S3 Glacier", False),
-        ("RequestTimeTooSkewed", 403, "the clock of this machine is wrong", True),
-        ("AccessDenied", 403, "the store refused access (403)", False),
-        ("PermanentRedirect", 301, "the bucket lies in another Region", True),
-        ("AuthorizationHeaderMalformed", 400, "the bucket lies in another Region", True),
-        ("IllegalLocationConstraintException", 400, "the bucket lies in another Region", True),
+        ("InvalidObjectState", 403, "it is archived, as in S3 Glacier"),
+        ("RequestTimeTooSkewed", 403, "the clock of this machine is wrong"),
+        ("AccessDenied", 403, "the store refused access (403)"),
+        ("PermanentRedirect", 301, "the bucket lies in another Region"),
+        ("AuthorizationHeaderMalformed", 400, "the bucket lies in another Region"),
+        ("IllegalLocationConstraintException", 400, "the bucket lies in another Region"),
     ],
 )
 def test_refusals_of_s3_are_told_apart(
-    code: str,
-    status: int,
-    said: str,
-    is_of_all: bool,  # noqa: FBT001 # a parameter of the test
-    monkeypatch: pytest.MonkeyPatch,
+    code: str, status: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their codes tell whether all objects are concerned, or one."""
+    """By their codes."""
     refused = refused_by(f"<Error><Code>{code}</Code></Error>", status, monkeypatch)
 
     found, reason, tries = classify_store_error(refused)
     assert (found, tries) == (Status.DENIED, 0)
     assert reason.startswith(said)
-    assert is_of_the_store(refused) == is_of_all
 
 
 @pytest.mark.parametrize(
@@ -88,7 +86,6 @@ def test_an_object_whose_key_cannot_be_used_is_told(
     assert (found, tries) == (Status.DENIED, 0)
     assert reason.startswith(said)
     assert said_of_place(refused) == reason
-    assert not is_of_the_store(refused)
 
 
 def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +98,45 @@ def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.Mon
     assert said_of_place(refused) == reason
 
 
-def refused_by(body: str, status: int, monkeypatch: pytest.MonkeyPatch) -> BaseError:
+@pytest.mark.parametrize("folder", ["latest/meta-data", "latest/api/token", "computeMetadata/v1"])
+def test_a_local_path_is_no_error_of_the_store(folder: str, tmp_path: Path) -> None:
+    """The error of a disk holds the path, which may look as the address of a service that signs."""
+    store = LocalStore(tmp_path)
+
+    with pytest.raises(FileNotFoundError) as missing:
+        obstore.get(store, f"{folder}/zarr.json")
+
+    assert folder in str(missing.value)
+    assert says_missing(missing.value, may_list=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_missing"),
+    [
+        ("NoSuchKey", True),
+        ("BlobNotFound", True),
+        ("NoSuchBucket", False),
+        ("ContainerNotFound", False),
+        ("ResourceNotFound", False),
+    ],
+)
+def test_a_bucket_that_is_missing_says_nothing_of_an_object(
+    code: str,
+    is_missing: bool,  # noqa: FBT001 # a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every store answers both by a 404."""
+    refused = refused_by(f"<Error><Code>{code}</Code></Error>", 404, monkeypatch)
+
+    assert says_missing(refused, may_list=True) is is_missing
+
+
+def refused_by(body: str, status: int, monkeypatch: pytest.MonkeyPatch) -> Exception:
     """Return the error of reading from a store that answers so."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with serving(lambda _: Answer(status=status, body=body.encode())) as server:
         store = open_store("s3://bucket", StoreSettings(endpoint=server.root))
-        with pytest.raises(BaseError) as refused:
+        with pytest.raises((BaseError, FileNotFoundError)) as refused:
             obstore.get(store, "key")
     return refused.value

@@ -42,10 +42,14 @@ type _Verdict = tuple[Status, str, int]
 type _ByText = tuple[tuple[tuple[str, ...], _Verdict], ...]
 """For each verdict, the marks of an error's text; one of them is enough."""
 
+_NO_BUCKET: Final = ("<Code>NoSuchBucket<", "<Code>ContainerNotFound<")
+_NO_PUBLIC_CONTAINER: Final = "<Code>ResourceNotFound<"
+"""Azure's code for requests without credentials."""
+
 _OF_THE_STORE: Final[_ByText] = (
     # Wrong for every object of the bucket. The stores' own codes; for a redirect, obstore's words.
     (
-        ("<Code>NoSuchBucket<", "<Code>ContainerNotFound<"),
+        _NO_BUCKET,
         (Status.MISSING, "there is no such bucket: check its name", 0),
     ),
     (("<Code>UserProjectMissing<",), (Status.DENIED, WHO_PAYS, 0)),
@@ -56,8 +60,8 @@ _OF_THE_STORE: Final[_ByText] = (
         ("<Code>AuthenticationFailed<", "<Code>InvalidAuthenticationInfo<"),
         (Status.DENIED, AZURE_REFUSED, 0),
     ),
-    (  # of requests without credentials; Azure says that there is no such resource
-        ("<Code>PublicAccessNotPermitted<", "<Code>NoAuthenticationInformation<", "<Code>ResourceNotFound<"),
+    (  # of requests without credentials
+        ("<Code>PublicAccessNotPermitted<", "<Code>NoAuthenticationInformation<", _NO_PUBLIC_CONTAINER),
         (Status.DENIED, NOT_PUBLIC, 0),
     ),
     (
@@ -177,11 +181,6 @@ def errors_of_store(what: str) -> Iterator[None]:
         raise StoreError(f"{what}: {said_of_place(error)}") from error
 
 
-def is_of_the_store(error: Exception) -> bool:
-    """Tell whether every other object would fail with the same error: no bucket, no credentials."""
-    return _by_text(str(error), _OF_THE_STORE) is not None
-
-
 def says_missing(error: Exception, *, may_list: bool) -> bool:
     """Return whether an error of reading means that there is no such object.
 
@@ -189,7 +188,8 @@ def says_missing(error: Exception, *, may_list: bool) -> bool:
     object.
     """
     if isinstance(error, FileNotFoundError):
-        return not is_of_the_store(error)
+        # no other marks: the error of a local file holds its path, which may hold them
+        return not any(mark in str(error) for mark in (*_NO_BUCKET, _NO_PUBLIC_CONTAINER))
     return isinstance(error, PermissionDeniedError) and not may_list
 
 
