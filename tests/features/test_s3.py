@@ -155,6 +155,8 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
         ["versions", "s3://no-such-bucket/cube.zarr"],
         ["compact", "s3://no-such-bucket/cube.zarr"],
         ["retry", "s3://no-such-bucket/cube.zarr"],
+        ["search", "--catalog", "s3://no-such-bucket/cat.parquet", "--point", "11,46"],
+        ["plan", "--catalog", "s3://no-such-bucket/cat.parquet", "--assets", "red", "--point", "11,46"],
         ["join", "s3://no-such-bucket/cube.zarr", "--to", "OUT/joined"],
     ],
     ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",

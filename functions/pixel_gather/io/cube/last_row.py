@@ -14,7 +14,7 @@ from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.stores import ROOT_KEY
 from pixel_gather.io.cube.zarr_metadata import gather_of
 from pixel_gather.io.store.object_store import Store
-from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place
+from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place, says_missing
 
 
 class CubeState(Struct, frozen=True, kw_only=True):
@@ -39,9 +39,9 @@ def cube_state(store: Store, *, place: str) -> CubeState | None:
         request, is_complete = gather_of(attributes)["request"], bool(attributes["complete"])
         arrays = root["consolidated_metadata"]["metadata"] if is_complete else {}
         n_rows = arrays["time"]["shape"][0] if "time" in arrays else 0
-    except FileNotFoundError:
-        return None
     except (BaseError, OSError) as error:
+        if says_missing(error, may_list=True):
+            return None
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     except NOT_OF_A_CUBE as error:
         raise StoreError(f"{place}: {why_no_cube(error)}") from error

@@ -42,7 +42,7 @@ from pixel_gather.io.scenes.catalog_format import (
     parse_header,
 )
 from pixel_gather.io.store.object_store import Store, strong_etag
-from pixel_gather.io.store.store_error_status import errors_of_store
+from pixel_gather.io.store.store_error_status import errors_of_store, says_missing
 
 type Item = dict[str, Any]
 
@@ -271,7 +271,9 @@ async def _open_newest(store: Store, key: str, place: str, most_in_memory: int) 
         try:
             answer = await obstore.get_async(store, columns, options={"range": (0, HEAD_NBYTES)})
             head = bytes(await answer.bytes_async())
-        except FileNotFoundError as error:
+        except (obstore.exceptions.BaseError, OSError) as error:
+            if not says_missing(error, may_list=True):
+                raise
             said = f"there is no catalog at {place}"
             with suppress(obstore.exceptions.BaseError, OSError):
                 await obstore.head_async(store, key)
