@@ -24,6 +24,7 @@ from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog import make_catalog, refresh_catalog
 from pixel_gather.features.catalog.search import search
+from pixel_gather.features.gather.gather import make_plan
 from pixel_gather.io.scenes.item_files import _items_of_document
 from pixel_gather.io.scenes.search_cmr import cmr_items
 from pixel_gather.io.scenes.sentinel2_index import items_of_index
@@ -32,7 +33,7 @@ from pixel_gather.io.store.object_store import Objects
 from pixel_gather.io.store.open_list_file import open_list_file
 from pixel_gather.io.store.store_settings import StoreSettings
 from scenes.scenes import item
-from scenes.stac_server import Answer, Asked, Server, serving
+from scenes.stac_server import Answer, Asked, Server, page, serving, serving_api
 
 
 def ids(place: Path, **wanted: Any) -> list[str]:
@@ -390,6 +391,26 @@ def found_by_cmr(server: Server, *, short_name: str = "X", **search: Any) -> lis
     client = JsonClient(same_host_only(server.url, field="cmr"))
     wanted, collection = SearchCriteria.of(**search), {"short_name": short_name}
     return list(cmr_items(wanted, client, collection=collection, skipped=SkippedItems(), root=server.url))
+
+
+def test_an_unknown_property_is_told_in_the_words_of_each_source(tmp_path: Path) -> None:
+    """An API's items, CMR's granules and a file's items."""
+    place = as_collection(tmp_path)
+    of_file = {"items": str(place), "assets": ["red"], "area": "all", "where": "nosuch<1"}
+    of_api = r"^where: no item of 127\.0\.0\.1:\d+ has the property nosuch;"
+
+    with (
+        serving_api(lambda _asked, _url: page(SCENES)) as api,
+        pytest.raises(RequestError, match=of_api),
+    ):
+        search(stac=api.url, where="nosuch<1")
+    with (
+        serving(lambda _: Answer(body={"items": [granule("G1")]})) as server,
+        pytest.raises(RequestError, match=r"^where: no granule has the property nosuch;"),
+    ):
+        found_by_cmr(server, where="nosuch<1")
+    with pytest.raises(RequestError, match=r"where: no item has the property nosuch;"):
+        make_plan({"sources": {"stac": of_file}, "window": "centre"})
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def wanted_items[Item: Mapping[str, Any]](
     Args:
         items: STAC items from anywhere.
         wanted: The search.
-        name: What errors call an item.
+        name: What errors call an item, without an article, such as ``granule``.
         skipped: Gets what is no item.
 
     Raises:

@@ -58,12 +58,13 @@ def search_items(
 
     Raises:
         RequestError: The API refuses the search or is no STAC API.
+        NoSceneError: As `wanted_items`.
         BudgetError: It finds more items than ``search.most``.
         StoreError: It repeats pages, or does not answer with a page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
     """
     host = urlsplit(api).netloc
-    name = f"an item of {host}"
+    name = f"item of {host}"
 
     def sent() -> Iterator[dict[str, Any]]:
         pages = _pages(_first(search, api, client), client, key_of=api)
