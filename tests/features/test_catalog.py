@@ -282,6 +282,30 @@ def test_odd_items_end_no_search_of_an_api(tmp_path: Path) -> None:
     assert ids(tmp_path / "catalog.parquet") == ALL_GOOD
 
 
+def test_a_search_that_names_an_unknown_property_stops_no_refresh(tmp_path: Path) -> None:
+    """Scenes of the other origins arrive, and a note names the origin. A new catalog is refused."""
+    place, clear = tmp_path / "catalog.parquet", {"where": "eo:cloud_cover<20"}
+    of_one, of_other = [item("a", eo__cloud_cover=10)], [item("b")]
+    with (
+        serving_api(lambda _asked, _url: page(of_one)) as one,
+        serving_api(lambda _asked, _url: page(of_other)) as other,
+    ):
+        make_catalog(one.url, kind="stac", search=clear, to=place)
+        make_catalog(other.url, kind="stac", to=place, add=True)
+        of_one[:], of_other[:] = [item("c")], [item("b"), item("d")]
+
+        refreshed = refresh_catalog(to=place)
+        host = one.url.removeprefix("http://")
+        note = f"{one.url} gives no scene: no item of {host} has the property eo:cloud_cover;"
+        assert ids(place) == ["b", "d"]
+        assert [each.startswith(note) for each in refreshed.notes] == [True]
+        added = make_catalog(one.url, kind="stac", search=clear, to=place, add=True)
+        assert (ids(place), added.notes) == (["b", "d"], refreshed.notes)
+        with pytest.raises(RequestError, match="has the property eo:cloud_cover"):
+            make_catalog(one.url, kind="stac", search=clear, to=tmp_path / "new.parquet")
+    assert not (tmp_path / "new.parquet").exists()
+
+
 def test_a_gather_reads_what_lies_beside_an_item() -> None:
     """Pystac's items of a static catalog have addresses that are relative to the item's file."""
     given = item(box=(-125.0, 24.0, -66.0, 50.0), assets={"red": {"href": IMAGES[0].name}})

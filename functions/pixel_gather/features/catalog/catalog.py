@@ -25,7 +25,7 @@ from pixel_gather.core.request.web_address import CMR, same_host_only, without_q
 from pixel_gather.core.request.wrong_values import show_value
 from pixel_gather.core.scenes.item import hash_of, scene_key
 from pixel_gather.core.scenes.scenes_from_headers import item_of_headers
-from pixel_gather.core.scenes.search_criteria import SearchCriteria, check_properties, is_wanted
+from pixel_gather.core.scenes.search_criteria import NoSceneError, SearchCriteria, check_properties, is_wanted
 from pixel_gather.core.scenes.skipped_items import SkippedItems
 from pixel_gather.core.scenes.whole_hrefs import with_whole_hrefs
 from pixel_gather.features.catalog.catalog_writer import (
@@ -89,8 +89,9 @@ class MadeCatalog(Struct, frozen=True, kw_only=True):
 
     n_removed: int = 0
     notes: tuple[str, ...] = ()
-    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, on items
-    that share an id, on a catalog that was replaced, and on properties of several types."""
+    """Remarks on the lists whose headers were read, such as bands that are scenes by themselves, on searches
+    whose conditions name a property that no item has, on items that share an id, on a catalog that was
+    replaced, and on properties of several types."""
 
 
 @dataclass(slots=True)
@@ -148,7 +149,7 @@ def make_catalog(
     Raises:
         RequestError: ``kind`` is none of these, it holds no scene, ``search`` is given for another
             kind than stac and cmr, ``to`` is the name of another format, or ``to`` is a file that is no
-            catalog.
+            catalog. Without ``add``, also: a condition of ``search`` names a property that no item has.
         StoreError: The catalog could not be written; an earlier one is as it was.
     """
     _criteria({} if search is None else search)
@@ -185,7 +186,7 @@ def refresh_catalog(
     """Make a catalog again from everything that it was made from; the arguments are those of `make_catalog`.
 
     What its sources no longer name is gone afterwards. What they name and cannot be read today stays as it
-    was.
+    was. A search that finds nothing, as no item has a property that it names, is told by a note.
 
     Raises:
         RequestError: It was made from items that a program gave, which cannot be asked for again.
@@ -283,8 +284,8 @@ def _made(
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, given, settings=settings, tally=tally))
             else:
-                described = tally.counted(_items_described_by(origin, given, settings, tally.skipped))
-                spooled.add(described, name="item", skipped=tally.skipped)
+                described = _items_described_by(origin, given, settings, tally.skipped)
+                _add_described(spooled, origin, described, tally=tally, may_lack=mode != "make")
         if mode != "refresh":
             spooled.add(tally.in_part, name="headers")
         n_new, n_kept = spooled.n_items, 0
@@ -315,6 +316,23 @@ def _made(
         nbytes=written.nbytes,
         n_kept=n_kept,
     )
+
+
+def _add_described(
+    spooled: SpooledItems,
+    origin: Origin,
+    described: Iterable[Mapping[str, Any]],
+    *,
+    tally: _Tally,
+    may_lack: bool,
+) -> None:
+    """Take the items of one origin. If ``may_lack``, a property that none of them has is told by a note."""
+    try:
+        spooled.add(tally.counted(described), name="item", skipped=tally.skipped)
+    except NoSceneError as error:
+        if not may_lack:
+            raise
+        tally.notes.append(f"{origin.place} gives no scene: {error.message}")
 
 
 def _add_items(

@@ -65,7 +65,8 @@ def search(  # noqa: PLR0913 # each option of the command has a name of its own 
         stores: How S3 is reached.
 
     Raises:
-        RequestError: A field is wrong. The error names it.
+        RequestError: A field is wrong, or nothing is found and a condition names a property that no scene
+            has. The error names the field.
         BudgetError: More scenes are found than ``most``.
         StoreError: The catalog or the API cannot be read.
     """

@@ -43,6 +43,7 @@ def cmr_items(
 
     Raises:
         RequestError: CMR refuses the search.
+        NoSceneError: As `wanted_items`.
         BudgetError: More granules are wanted than ``wanted.most``.
         StoreError: An answer is no page of granules.
     """

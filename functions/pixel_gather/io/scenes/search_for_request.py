@@ -56,6 +56,7 @@ class SceneSearcher(Struct, frozen=True, kw_only=True):
 
         Raises:
             RequestError: Something that is asked, or an item, is wrong.
+            NoSceneError: Nothing is found, and a condition names a property that no scene has.
             BudgetError: More scenes are found than wanted at most.
             StoreError: The catalog or the API cannot be read.
         """
