@@ -138,13 +138,12 @@ def test_others_objects_are_not_signed(tmp_path: Path) -> None:
     [
         (Answer(status=429, headers={"retry-after": "0"}), Status.TIMED_OUT, "stays busy", 6),
         (Answer(status=429, headers={"retry-after": "900"}), Status.TIMED_OUT, "stays busy", 1),
-        (Answer(status=404, headers={"retry-after": "0"}), Status.DENIED, "knows no such container", 6),
         (Answer(status=401), Status.DENIED, "refuses the token", 1),
         (token(minutes=-5), Status.DENIED, "tokens that have expired", 3),
         (Answer(body={"token": "x"}), Status.DENIED, "no token", 1),
         (Answer(body=b"<html>"), Status.DENIED, "no token", 1),
     ],
-    ids=["busy", "busy for long", "unknown", "refused", "expired", "odd", "no JSON"],
+    ids=["busy", "busy for long", "refused", "expired", "odd", "no JSON"],
 )
 def test_a_service_that_gives_no_token_costs_its_sources(
     kind: Sign, answer: Answer, status: Status, said: str, most_asked: int
@@ -158,6 +157,27 @@ def test_a_service_that_gives_no_token_costs_its_sources(
     assert all(said in str(each) and "SECRET" not in str(each) for each in errors)
     assert len(served.tokens) <= most_asked
     assert not served.reads
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "status", "said"),
+    [
+        ("planetary-computer", Status.DENIED, "knows no such container"),
+        ("earthdata", Status.TIMED_OUT, "stays busy"),
+    ],
+)
+def test_a_container_that_is_not_known_is_told_and_a_bucket_of_nasa_is_none(
+    kind: Sign, status: Status, said: str
+) -> None:
+    """Planetary Computer is asked for a container; Earthdata's address names no bucket."""
+    hrefs = BLOBS if kind == "planetary-computer" else BUCKET
+    with services(lambda _: Answer(status=404, headers={"retry-after": "0"})) as served:
+        (error, *_) = served.read(*hrefs, kind=kind)
+
+    assert isinstance(error, SourceError)
+    assert (error.status, said in str(error)) == (status, True)
+    assert len(served.tokens) == 6
 
 
 def test_a_token_that_is_refused_is_read_again_after_a_minute() -> None:

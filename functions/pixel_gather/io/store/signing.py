@@ -18,9 +18,11 @@ from obstore.store import AzureStore, S3Store
 from pixel_gather.core.errors import DeniedError, GatherError
 from pixel_gather.core.steady_clock import SteadyClock
 from pixel_gather.io.store.token_session import (
+    BUSY,
     EXPIRED,
     ODD,
     SETTINGS_FILE,
+    UNKNOWN,
     UNSIGNED,
     SigningError,
     TokenSession,
@@ -119,7 +121,10 @@ class Signing(Struct, frozen=True, kw_only=True):
         return usual and (self.token_url or usual)
 
     def _session(self) -> "requests.Session":
-        return cast("requests.Session", TokenSession(longest_jitter_s=self.longest_jitter_s))
+        # Earthdata's address names an archive, not a bucket: its 404 says nothing of what is read
+        if_not_found = UNKNOWN if self.kind == "planetary-computer" else BUSY
+        session = TokenSession(longest_jitter_s=self.longest_jitter_s, if_not_found=if_not_found)
+        return cast("requests.Session", session)
 
 
 class Containers:

@@ -36,9 +36,10 @@ class SigningError(OSError):
 class TokenAnswer:
     """An answer of a token service."""
 
-    def __init__(self, status: int, content: bytes) -> None:
+    def __init__(self, status: int, content: bytes, *, if_not_found: str = BUSY) -> None:
         self.status_code = status
         self.reason = ""
+        self._if_not_found = if_not_found
         self._content = content
 
     @property
@@ -49,7 +50,7 @@ class TokenAnswer:
     def raise_for_status(self) -> None:
         """Raise SigningError for an answer without a token."""
         if self.status_code == _NOT_FOUND:
-            raise SigningError(UNKNOWN)
+            raise SigningError(self._if_not_found)
         if self.status_code in _BUSY:
             raise SigningError(BUSY)
         if self.status_code in range(400, 500):
@@ -72,11 +73,18 @@ class TokenAnswer:
 class TokenSession:
     """Asks for tokens over urllib3; follows no redirect."""
 
-    def __init__(self, *, longest_jitter_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Ask nothing yet."""
+    def __init__(
+        self,
+        *,
+        longest_jitter_s: float = 0.0,
+        if_not_found: str = BUSY,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Ask nothing yet. ``if_not_found`` is the error of a service that goes on answering 404."""
         import urllib3  # noqa: PLC0415 # 40 ms that only signed gathers pay
 
         self._sleep = sleep
+        self._if_not_found = if_not_found
         self._jitter_s = longest_jitter_s
         self._pool = urllib3.PoolManager(
             retries=False, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
@@ -100,7 +108,7 @@ class TokenSession:
             status, retry_after, content = self._once(url, headers or {})
             wait_s = _wait_s(retry_after, attempt)
             if status not in _BUSY or attempt == _TRIES - 1 or wait_s > _LONGEST_WAIT_S:
-                return TokenAnswer(status, content)
+                return TokenAnswer(status, content, if_not_found=self._if_not_found)
             self._sleep(wait_s)
         raise AssertionError("the last try returns")
 
