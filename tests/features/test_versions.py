@@ -16,10 +16,12 @@ from pixel_gather.engine import row_claim
 from pixel_gather.features.versions.compact_table import CompactedTable, compact_table
 from pixel_gather.in_process.settings import Settings
 from pixel_gather.io.cube.row_table import read_row_table
+from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather.tables.table_receipt import RESULT_KEY
 from support.command_line import run
 from support.counted_s3 import s3_with
 from support.images import write_image
+from support.local_server import Answer, serving
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("*.tif"))
@@ -175,6 +177,21 @@ def test_a_table_whose_result_is_damaged_is_not_compacted(tmp_path: Path, conten
     with pytest.raises(StoreError, match=re.escape(f"{tmp_path}: its result.json is damaged")):
         compact_table(tmp_path)
     assert kept.exists()
+
+
+def test_a_table_in_a_bucket_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence begins with the place, as that of a damaged table."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    no_bucket = Answer(status=404, body=b"<Error><Code>NoSuchBucket</Code></Error>")
+
+    with (
+        serving(lambda _: no_bucket) as server,
+        pytest.raises(
+            StoreError, match=r"^s3://nobucket/table: result\.json could not be read: there is no s"
+        ),
+    ):
+        compact_table("s3://nobucket/table", stores=StoreSettings(endpoint=server.root))
 
 
 def test_a_compaction_makes_no_shard_in_place_of_one_that_is_lost(cube: Path) -> None:

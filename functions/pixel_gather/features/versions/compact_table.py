@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pixel_gather.core.errors import StoreError
 from pixel_gather.in_process.places import open_existing
 from pixel_gather.io.cube.control_files import ObjectControlStore
 from pixel_gather.io.event_loop import run
@@ -55,7 +56,10 @@ def compact_table(
 
 
 async def _compact(files: ObjectControlStore, place: str) -> CompactedTable | None:
-    content = await files.get(RESULT_KEY)
+    try:
+        content = await files.get(RESULT_KEY)
+    except StoreError as error:
+        raise StoreError(f"{place}: {error}") from error
     version = None if content is None else read_result(content, place=place, type=_Result).version
     if version is None:
         return None
