@@ -83,9 +83,9 @@ def test_a_repository_in_such_a_bucket_is_written_and_read(s3: CountedS3) -> Non
     join(CUBES[1:], to="s3://paid/all.icechunk", mode="add", stores=stores)
 
     (warning,) = first.warnings
-    assert warning.endswith("whose readers pay: mode copy (--copy) makes a plain cube, which can be read")
+    assert warning.endswith("requester-pays bucket: mode copy (--copy) makes a plain cube, which can be read")
     assert [each.number for each in joined_versions("s3://paid/all.icechunk", stores=stores)] == [2, 1]
-    with pytest.raises(StoreError, match=r"check the credentials .* S3 also answers so where readers pay"):
+    with pytest.raises(StoreError, match=r"the credentials .* the same answer for requester-pays"):
         open_joined("s3://paid/all.icechunk", stores=stores).band_1.load()
 
 
@@ -100,7 +100,7 @@ def test_a_virtual_cube_of_such_files_warns_that_its_pixels_cannot_be_read(s3: C
     )
 
     assert made.report.warnings[0] == (
-        "Icechunk cannot read pixels in a bucket whose readers pay: gather the pixels (pixel-gather run)"
+        "Icechunk cannot read pixels in a requester-pays bucket: gather the pixels (pixel-gather run)"
     )
     found = open_virtual("s3://paid/v.icechunk", stores=settings.stores)
     assert found.href.item() == file

@@ -163,7 +163,7 @@ def test_a_service_that_gives_no_token_costs_its_sources(
 @pytest.mark.parametrize(
     ("kind", "status", "said"),
     [
-        ("planetary-computer", Status.DENIED, "knows no such container"),
+        ("planetary-computer", Status.DENIED, "does not know this container"),
         ("earthdata", Status.TIMED_OUT, "stays busy"),
     ],
 )

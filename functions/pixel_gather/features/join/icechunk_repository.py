@@ -39,8 +39,8 @@ SHARD_CHANGED: Final = (
 )
 _DENIED: Final = (
     "the store refused access to its pixels: check the credentials and the rights to read the bucket. S3 "
-    "also answers so where readers pay: Icechunk cannot read pixels there. Then gather the files, or "
-    "join the cubes with --copy"
+    "gives the same answer for requester-pays buckets, where Icechunk cannot read pixels: gather the files, "
+    "or join the cubes with --copy"
 )
 
 
@@ -270,10 +270,10 @@ class ReferringStore(WrapperStore[Any]):
 
 
 def warn_of_payers(hrefs: Iterable[str], settings: StoreSettings, *, instead: str) -> tuple[str, ...]:
-    """Return the warning of references into buckets whose readers pay, and what to do instead; else none."""
+    """Return the warning of references into requester-pays buckets, and what to do instead; else none."""
     if not (settings.requester_pays and any(each.startswith("s3://") for each in hrefs)):
         return ()
-    return (f"Icechunk cannot read pixels in a bucket whose readers pay: {instead}",)
+    return (f"Icechunk cannot read pixels in a requester-pays bucket: {instead}",)
 
 
 def _icechunk() -> Any:

@@ -90,7 +90,7 @@ class Joined(Struct, frozen=True, kw_only=True):
     """Number of the version; None of a copy."""
 
     warnings: tuple[str, ...]
-    """Such as that pixels in a bucket whose readers pay cannot be read."""
+    """Such as that pixels of a requester-pays bucket cannot be read."""
 
 
 class JoinedMember(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ _BUSY: Final = frozenset({_NOT_FOUND, 429, 500, 502, 503, 504})
 BUSY: Final = "the signing service stays busy: try again later"
 REFUSED: Final = "the signing service refuses the token: give another one"
 UNKNOWN: Final = (
-    "the signing service knows no such container: what is not its own is read only without sign (--sign)"
+    "the signing service does not know this container: files of others can only be read without sign (--sign)"
 )
 EXPIRED: Final = "the signing service hands out tokens that have expired: try again later"
 ODD: Final = "the signing service's answer holds no token"
