@@ -286,6 +286,7 @@ _FIRST_SEEDS: Final[dict[PutBack, int]] = {
     _put_back_rounds_that_are_overlooked: 240,
     _put_back_tables_that_do_not_tell_of_removals: 550,
     _put_back_attempts_that_outlive_a_table: 330,
+    _put_back_attempts_of_any_age: 690,
     _put_back_names_that_outlive_a_table: 1540,
 }
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
