@@ -16,7 +16,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import facts_in_html, shown_href
-from pixel_gather.core.request.href_policy import place_text, with_home
+from pixel_gather.core.request.href_policy import path_here, with_home
 from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.places import href_here
 from pixel_gather.in_process.progress import Progress
@@ -438,12 +438,9 @@ def _checked_path(to: str | os.PathLike[str], *, field: str) -> Path:
     Raises:
         RequestError: It is no place for a Parquet file on this machine.
     """
-    text = place_text(to, field)
-    if "://" in text:
-        raise RequestError("a table is written to this machine: give a path", field=field)
-    path = Path(text).expanduser()
+    path = path_here(to, field, said="a table is")
     if path.suffix != ".parquet":
-        raise RequestError(f"{text} does not end with .parquet", field=field)
+        raise RequestError(f"{to} does not end with .parquet", field=field)
     if not path.parent.is_dir():
         raise RequestError(f"there is no folder {path.parent}", field=field)
     return path

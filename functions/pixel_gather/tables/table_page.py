@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.core.errors import RequestError
 from pixel_gather.core.estimate.pricing import USD_PER_GET
 from pixel_gather.core.model.plurals import counted, size
 from pixel_gather.core.model.shown import linked
 from pixel_gather.core.request.check_arguments import check_arguments
 from pixel_gather.core.request.check_file_name import check_file_name
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.core.time_range import format_moment
 from pixel_gather.io.pictures.chart import (
     Chart,
@@ -89,9 +88,7 @@ def write_table_page(table: str | os.PathLike[str], to: str | os.PathLike[str]) 
         RequestError: As `pixel_gather.open_table`, or ``to`` is on S3 or the name of another kind of file.
         StoreError: The table cannot be read, or the page not be written.
     """
-    if "://" in (text := place_text(to, "to")):
-        raise RequestError("the page is written to this machine: give a path", field="to")
-    page = Path(text).expanduser()
+    page = path_here(to, "to", said="the page is")
     check_file_name(page.name, what="the page", kind="HTML", field="to")
     write_html(table_page(table_path(table)), page)
 

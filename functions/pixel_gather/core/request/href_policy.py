@@ -162,6 +162,23 @@ def place_text(given: object, field: str) -> str:
     raise RequestError(f"it is of type {type(given).__name__}; write text or a path", field=field)
 
 
+def path_here(given: object, field: str, *, said: str) -> Path:
+    """Return the path of what is written to this machine. ``~/`` is the user's home.
+
+    Args:
+        given: From a program.
+        field: What an error names.
+        said: What is written, with its verb: ``the files are``.
+
+    Raises:
+        RequestError: It is an address, such as one on S3, or neither text nor a path.
+    """
+    text = place_text(given, field)
+    if "://" in text:
+        raise RequestError(f"{said} written to this machine: give a path", field=field)
+    return Path(text).expanduser()
+
+
 def with_home(text: str) -> str:
     """Return a place, whose ``~/`` is the user's home. Shells do not expand it in ``--to=~/x``."""
     return str(Path(text).expanduser()) if text.startswith("~/") else text

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixel_gather.core.errors import MissingExtraError, RequestError
 from pixel_gather.core.extras import is_installed
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import path_here, place_text
 from pixel_gather.features.chips.chip_batches import ChipBatches
 from pixel_gather.features.chips.opened_chips import OpenedChips
 from pixel_gather.features.chips.split_places import places_apart, share_out
@@ -205,13 +205,11 @@ class ChipDataset(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """
         if chips_per_file is not None and chips_per_file < 1:
             raise RequestError(f"it is {chips_per_file}; the least is 1", field="chips_per_file")
-        if "://" in (text := place_text(to, "to")):
-            raise RequestError("the files are written to this machine: give a path", field="to")
         return write_tars(
             self._opened,
             self.numbers,
             self.measurements,
-            Path(text).expanduser(),
+            path_here(to, "to", said="the files are"),
             chips_per_file=chips_per_file or self._opened.shard_chips,
         )
 
