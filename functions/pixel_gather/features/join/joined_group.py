@@ -162,11 +162,8 @@ def write_group(
     put_object(store, f"{name}/zarr.json", group_document(group_attributes(first, record, any_grid=any_grid)))
     put_object(store, f"{name}/{_MEMBERS}/zarr.json", group_document({}))
     for column, values in rows.items():
-        dims, told = (
-            coordinate_dims(column, values, first.dims[0]),
-            coordinate_attributes(members, column, values),
-        )
-        create_array(store, f"{name}/{column}", values, dims, told)
+        dims = coordinate_dims(column, values, first.dims[0])
+        create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column, values))
     for column in texts:
         _write_numbers(store, f"{name}/{_TEXTS}/{column}", rows[column])
     on_map = []
