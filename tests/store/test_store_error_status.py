@@ -1,6 +1,7 @@
 """What a store's error is called where a place is named."""
 
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import obstore
 import pytest
@@ -9,7 +10,12 @@ from obstore.store import LocalStore
 
 from pixel_gather.core.model.status import Status
 from pixel_gather.io.store.object_store import open_store
-from pixel_gather.io.store.store_error_status import classify_store_error, said_of_place, says_missing
+from pixel_gather.io.store.store_error_status import (
+    classify_store_error,
+    is_throttling,
+    said_of_place,
+    says_missing,
+)
 from pixel_gather.io.store.store_settings import StoreSettings
 from support.local_server import Answer, serving
 
@@ -98,7 +104,25 @@ def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.Mon
     assert said_of_place(refused) == reason
 
 
-@pytest.mark.parametrize("folder", ["latest/meta-data", "latest/api/token", "computeMetadata/v1"])
+ODD_NAMES = [
+    "latest/meta-data",
+    "latest/api/token",
+    "computeMetadata/v1",
+    "metadata/identity/oauth2",
+    "kms:Decrypt",
+    "SlowDown status code: 503",
+    "status code: 503",
+    "kind: Timeout",
+    'a" kind: Timeout',
+    "Not a directory",
+    "<Code>NoSuchBucket<",
+    "é\u0301 credential",
+    "e",
+]
+"""Names of objects that hold what errors are told apart by."""
+
+
+@pytest.mark.parametrize("folder", ODD_NAMES)
 def test_a_local_path_is_no_error_of_the_store(folder: str, tmp_path: Path) -> None:
     """The error of a disk holds the path, which may look as the address of a service that signs."""
     store = LocalStore(tmp_path)
@@ -108,6 +132,56 @@ def test_a_local_path_is_no_error_of_the_store(folder: str, tmp_path: Path) -> N
 
     assert folder in str(missing.value)
     assert says_missing(missing.value, may_list=True)
+    assert classify_store_error(missing.value)[:2] == (Status.MISSING, "no such object")
+    assert said_of_place(missing.value) == str(missing.value).partition("\n")[0]
+
+
+@pytest.mark.parametrize("folder", ODD_NAMES)
+def test_a_file_in_place_of_a_folder_is_missing_whatever_the_path_says(folder: str, tmp_path: Path) -> None:
+    """This error has no class of its own."""
+    (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / folder).write_bytes(b"no folder")
+
+    with pytest.raises(GenericError) as refused:
+        obstore.get(LocalStore(tmp_path), f"{folder}/a.tif")
+
+    assert classify_store_error(refused.value)[:2] == (Status.MISSING, "no such object")
+    assert said_of_place(refused.value).startswith("Generic LocalFileSystem error: Unable to open file")
+
+
+@pytest.mark.parametrize("key", ODD_NAMES)
+def test_a_path_of_the_operating_system_decides_nothing(key: str) -> None:
+    """An error of Python's holds its path as well."""
+    found = classify_store_error(PermissionError(13, "Permission denied", f"/{key}"))
+
+    assert found == (Status.DENIED, "this file may not be read", 0)
+
+
+@pytest.mark.parametrize("key", ODD_NAMES)
+@pytest.mark.parametrize(
+    ("status", "code", "verdict"),
+    [(404, "NoSuchKey", Status.MISSING), (403, "AccessDenied", Status.DENIED)],
+)
+def test_a_key_decides_nothing(
+    key: str, status: int, code: str, verdict: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3's answers hold it as well: as Key, as Resource, and in an ARN."""
+    arn = (
+        f"perform: s3:GetObject on resource: &quot;arn:aws:s3:::bucket/{escape(key)}&quot; because no policy"
+    )
+    body = (
+        f"<Error><Code>{code}</Code><Message>not authorized to {arn} allows it</Message>"
+        f"<Key>{escape(key)}</Key><Resource>/bucket/{escape(key)}</Resource></Error>"
+    )
+    refused, plain = (refused_by(body, status, monkeypatch, key=each) for each in (key, "plain"))
+
+    found = classify_store_error(refused)
+    assert found[0] is verdict
+    assert found == classify_store_error(plain)
+    assert says_missing(refused, may_list=True) is (status == 404)
+    assert not is_throttling(refused)
+    if status == 403:
+        assert said_of_place(refused) == said_of_place(plain)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +205,12 @@ def test_a_bucket_that_is_missing_says_nothing_of_an_object(
     assert says_missing(refused, may_list=True) is is_missing
 
 
-def refused_by(body: str, status: int, monkeypatch: pytest.MonkeyPatch) -> Exception:
+def refused_by(body: str, status: int, monkeypatch: pytest.MonkeyPatch, *, key: str = "key") -> Exception:
     """Return the error of reading from a store that answers so."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with serving(lambda _: Answer(status=status, body=body.encode())) as server:
         store = open_store("s3://bucket", StoreSettings(endpoint=server.root))
         with pytest.raises((BaseError, FileNotFoundError)) as refused:
-            obstore.get(store, "key")
+            obstore.get(store, key)
     return refused.value

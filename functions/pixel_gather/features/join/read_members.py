@@ -24,7 +24,12 @@ from pixel_gather.in_process.places import show_place
 from pixel_gather.io.cube.row_table import ROWS_KEY, read_table
 from pixel_gather.io.cube.stored_receipt import parse_receipt
 from pixel_gather.io.store.object_store import Store, open_to_read, split_href
-from pixel_gather.io.store.store_error_status import errors_of_store, said_of_place, says_missing
+from pixel_gather.io.store.store_error_status import (
+    errors_of_store,
+    said_of_place,
+    says_missing,
+    without_addresses,
+)
 from pixel_gather.io.store.store_settings import StoreSettings
 
 IN_FLIGHT: Final = 64
@@ -130,7 +135,8 @@ class MemberReader:
             answer = await obstore.get_async(store, f"{path}/{key}")
             content = bytes(await answer.bytes_async())
         except (BaseError, OSError) as error:
-            if says_missing(error, may_list=True) or _NO_FOLDER in str(error):  # the place is a file
+            is_a_file = _NO_FOLDER in without_addresses(error)  # the place is one
+            if is_a_file or says_missing(error, may_list=True):
                 raise StoreError(_missing(place, key)) from error
             raise StoreError(f"{show_place(place)}: {key} cannot be read: {said_of_place(error)}") from error
         self.fetched_nbytes += len(content)

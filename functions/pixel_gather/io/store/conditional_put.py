@@ -21,6 +21,7 @@ from pixel_gather.io.store.store_error_status import (
     errors_of_store,
     said_of_place,
     says_missing,
+    without_addresses,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ async def put_if(store: Store, key: str, content: "Content", *, etag: str | None
                 mode = {"version": generation}
             put = await _put(store, key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError) as error:
-            if longest_s is None or etag is not None or _IN_FLIGHT not in str(error):
+            if longest_s is None or etag is not None or _IN_FLIGHT not in without_addresses(error):
                 return None
         except (BaseError, OSError) as error:
             if longest_s is None or isinstance(store, LocalStore) or not classify_store_error(error)[2]:

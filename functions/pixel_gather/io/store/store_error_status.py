@@ -38,6 +38,21 @@ EMPTY: Final = "it is empty: it has no bytes at all"
 _QUERY: Final = re.compile(r"\?\S+")
 """May hold a signature."""
 
+_DETAILS: Final = "\n\nDebug source:\n"
+_NAMED: Final = re.compile(r'(?:^ *path:|\bPath) "((?:[^"\\]|\\.)*)"', re.MULTILINE)
+"""Path of a file or key of an object, as the details of an error quote it."""
+
+_ESCAPED: Final = re.compile(r"\\(?:u\{([0-9a-f]+)\}|(.))")
+_CONTROL: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
+_OF_XML: Final = re.compile(
+    r"<(Key|Resource|Bucket|BucketName)>.*?</\1>|arn:aws[a-z-]*:s3:::[^\"<&]*", re.DOTALL
+)
+_URL: Final = re.compile(
+    r"https://\S*|http://[^/\s]*"
+    r"(?P<service>/latest/api/token|/latest/meta-data|/computeMetadata/|/metadata/identity/)?\S*"
+)
+"""Services of machines that hand out credentials answer without TLS, and have paths of their own."""
+
 type _Verdict = tuple[Status, str, int]
 type _ByText = tuple[tuple[tuple[str, ...], _Verdict], ...]
 """For each verdict, the marks of an error's text; one of them is enough."""
@@ -146,10 +161,31 @@ def classify_store_error(error: Exception) -> tuple[Status, str, int]:
     """Return the status, a sentence, and how many retries are worthwhile after errors of this kind."""
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
-    text = str(error)
+    said = without_addresses(error)
     by_class = (verdict for kind, verdict in _BY_CLASS if isinstance(error, kind))
-    known = _by_text(text, _OF_THE_STORE, _OF_THE_OBJECT) or next(by_class, None) or _by_text(text, _BY_TEXT)
-    return known or (Status.TIMED_OUT, _QUERY.sub("?…", text.partition("\n")[0])[:300], 2)
+    known = _by_text(said, _OF_THE_STORE, _OF_THE_OBJECT) or next(by_class, None) or _by_text(said, _BY_TEXT)
+    return known or (Status.TIMED_OUT, _QUERY.sub("?…", str(error).partition("\n")[0])[:300], 2)
+
+
+def without_addresses(error: Exception) -> str:
+    """Return an error's text without paths, keys and URLs: these are the caller's, and may hold any mark.
+
+    Of the URL of a service that hands out credentials, its path stays.
+    """
+    if isinstance(error, OSError) and error.strerror is not None:  # of this machine's disk
+        return error.strerror
+    said, _, details = str(error).rpartition(_DETAILS)
+    said, details = (said, details) if said else (details, "")
+    named = [_ESCAPED.sub(_unescaped, each) for each in _NAMED.findall(details)]
+    for each in named:
+        said = re.sub(rf"\b(location|path|file|root:) {re.escape(each)}(?=[ :]|$)", r"\1", said)
+    said = _OF_XML.sub("", _NAMED.sub("", f"{said}{_DETAILS}{details}"))
+    is_of_object = bool(named) or "Generic HTTP error" in said
+    return _URL.sub("" if is_of_object else lambda url: url["service"] or "", said)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _CONTROL.get(found[2], found[2])
 
 
 def _by_text(text: str, *tables: _ByText) -> _Verdict | None:
@@ -160,12 +196,12 @@ def _by_text(text: str, *tables: _ByText) -> _Verdict | None:
 
 def said_of_place(error: Exception) -> str:
     """Say what an error means for a place that is written to. A disk's error keeps its own words."""
-    text = str(error)
-    if (verdict := _by_text(text, _OF_THE_STORE, _OF_THE_OBJECT, _OF_THE_WAY)) is not None:
+    said = without_addresses(error)
+    if (verdict := _by_text(said, _OF_THE_STORE, _OF_THE_OBJECT, _OF_THE_WAY)) is not None:
         return verdict[1]
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return classify_store_error(error)[1]
-    return text.partition("\n")[0] or type(error).__name__
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 @contextmanager
@@ -188,8 +224,7 @@ def says_missing(error: Exception, *, may_list: bool) -> bool:
     object.
     """
     if isinstance(error, FileNotFoundError):
-        # no other marks: the error of a local file holds its path, which may hold them
-        return not any(mark in str(error) for mark in (*_NO_BUCKET, _NO_PUBLIC_CONTAINER))
+        return not any(mark in without_addresses(error) for mark in (*_NO_BUCKET, _NO_PUBLIC_CONTAINER))
     return isinstance(error, PermissionDeniedError) and not may_list
 
 
@@ -197,4 +232,4 @@ def is_throttling(error: Exception) -> bool:
     """Tell whether an error says that there were too many requests."""
     if isinstance(error, HttpRefusedError):
         return error.throttles
-    return isinstance(error, BaseError) and any(mark in str(error) for mark in _THROTTLING)
+    return isinstance(error, BaseError) and any(mark in without_addresses(error) for mark in _THROTTLING)
