@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from pixel_gather.core.errors import RequestError
+from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.version import __version__
 
 LIBRARY: Final = "pixel_gather"
@@ -64,7 +65,7 @@ def closing_logs() -> Iterator[None]:
 
 def _log_to_file(path: str) -> None:
     try:
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = logging.FileHandler(path_here(path, "--log-file", said="the log is"), encoding="utf-8")
     except OSError as error:
         raise RequestError(f"{path} cannot be written: {error.strerror}", field="--log-file") from error
     handler.setFormatter(_JsonLines())

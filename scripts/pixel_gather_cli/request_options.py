@@ -14,6 +14,7 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.check_file_name import FileKind, check_file_name
+from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.core.request.wrong_values import LISTS
@@ -534,11 +535,14 @@ _WRITTEN: Final[dict[str, tuple[str, FileKind]]] = {
 """What each option writes, and the kind of the file."""
 
 
-def folder_here(_context: click.Context, _parameter: click.Parameter, folder: str) -> str:
-    """Refuse an address on S3: the callback of ``--to`` where it is a folder of this machine."""
-    if "://" in folder:
-        raise RequestError("the folder is written to this machine: give a path", field="--to")
-    return folder
+def folder_here(_context: click.Context, option: click.Parameter, folder: str) -> Path:
+    """Refuse an address on S3: the callback of an option that names a folder of this machine."""
+    return path_here(folder, option.opts[0], said="the folder is")
+
+
+def file_here(_context: click.Context, option: click.Parameter, file: str | None) -> Path | None:
+    """Refuse an address on S3: the callback of an option that names a file of this machine."""
+    return None if file is None else path_here(file, option.opts[0], said="the file is")
 
 
 def check_folders(**files: str | None) -> None:
@@ -551,11 +555,10 @@ def check_folders(**files: str | None) -> None:
         if file is None:
             continue
         what, kind = _WRITTEN[option]
-        if "://" in file:
-            raise RequestError(f"{what} is written to this machine: give a path", field=f"--{option}")
-        if not (folder := Path(in_home(file)).parent).is_dir():
-            raise RequestError(f"there is no folder {folder}", field=f"--{option}")
-        if Path(in_home(file)).is_dir():
+        path = path_here(file, f"--{option}", said=f"{what} is")
+        if not path.parent.is_dir():
+            raise RequestError(f"there is no folder {path.parent}", field=f"--{option}")
+        if path.is_dir():
             raise RequestError(IS_FOLDER, field=f"--{option}")
         check_file_name(file, what=what, kind=kind, field=f"--{option}")
 

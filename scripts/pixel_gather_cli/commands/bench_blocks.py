@@ -97,7 +97,7 @@ def _names_option(option: str, known: tuple[str, ...], what: str) -> Option:
 )
 @store_options
 @with_options(*OUTPUT_OPTIONS)
-def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def bench_blocks_command(*, to: Path, as_json: bool, quiet: bool, **options: Any) -> int:
     """Measure reading and writing a cube by block size, concurrency and worker processes.
 
     A block is a Zarr chunk. Cubes are written as a gather writes them and read by zarr-python: whole, as
@@ -112,11 +112,11 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     earlier: tuple[str, ...] = options.pop("earlier")
     if earlier:
         report = join_reports([Path(each) for each in earlier])
-        folder = new_folder(Path(to), "blocks")
+        folder = new_folder(to, "blocks")
         put_report(folder, report)
     else:
         request = _request(options, to)
-        folder = new_folder(Path(to), "blocks")
+        folder = new_folder(to, "blocks")
         try:
             with ends_when_terminated(), removed_if_empty(folder):
                 report = bench_blocks(
@@ -138,7 +138,7 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     return 0
 
 
-def _request(options: dict[str, Any], to: str) -> BlocksRequest:
+def _request(options: dict[str, Any], to: Path) -> BlocksRequest:
     cores = os.process_cpu_count() or 1
     powers = [2**n for n in range((2 * cores).bit_length())]
     sizes_mb, in_flight, cube = options["sizes"], options["in_flight"], options["cube"]

@@ -72,7 +72,7 @@ _NAMES = tuple(way.name for way in WAYS)
 @TO_OPTION
 @store_options
 @with_options(*OUTPUT_OPTIONS)
-def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> None:
+def bench_ingest_command(*, to: Path, as_json: bool, quiet: bool, **options: Any) -> None:
     """Measure the ways to pull one large object or many windows from object storage.
 
     One OBJECT (s3://, https://, http:// or a file) is read whole, in order and at random. If there are
@@ -90,7 +90,7 @@ def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     request = _request(options)
     if made is not None:
         _make(request, made)
-    outcome = bench_ingest(request, Path(to), on_trial=_show_progress(request, quiet=quiet))
+    outcome = bench_ingest(request, to, on_trial=_show_progress(request, quiet=quiet))
     print_result(outcome.values, outcome.text, as_json=as_json)
     click.echo(f"results in {outcome.folder}", err=True)
 

@@ -143,7 +143,7 @@ def begin_suite(options: dict[str, Any]) -> Path:
     settings = SuiteSettings(
         target=target, stores=stores, machine=about_machine(), **{name: options[name] for name in same}
     )
-    folder = new_folder(Path(options["to"]), "suite")
+    folder = new_folder(options["to"], "suite")
     write_settings(folder, settings, hrefs)
     return folder
 

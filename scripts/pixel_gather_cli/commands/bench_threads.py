@@ -46,7 +46,7 @@ from pixel_gather_cli.with_options import with_options
 @TO_OPTION
 @with_options(*OUTPUT_OPTIONS)
 def bench_threads_command(
-    *, lists: tuple[str, ...], to: str, as_json: bool, quiet: bool, **options: Any
+    *, lists: tuple[str, ...], to: Path, as_json: bool, quiet: bool, **options: Any
 ) -> int:
     """Measure how many sources are best read at one time: from files, S3 and HTTP.
 
@@ -61,7 +61,7 @@ def bench_threads_command(
     if not any(options["concurrencies"]):
         raise RequestError("give numbers too: auto is compared with them", field="--concurrency")
     request = _request(lists, options)
-    folder = new_folder(Path(to), "threads")
+    folder = new_folder(to, "threads")
     crashes: list[str] = []
     records: dict[BackEnd, list[Record]] = {}
 

@@ -33,6 +33,7 @@ from pixel_gather_cli.deployment.findings import (
 from pixel_gather_cli.deployment.remote import deployer_options
 from pixel_gather_cli.deployment.smoke import DeployedStack, Smoke, gather_samples
 from pixel_gather_cli.json_output import json_option, print_json
+from pixel_gather_cli.request_options import file_here
 
 _EMULATED = (
     "These are figures of the emulator on this machine, and not of AWS. They show that the check runs."
@@ -48,7 +49,8 @@ _EMULATED = (
 )
 @click.option(
     "--save",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
+    callback=file_here,
     metavar="FILE",
     help="Write the measured figures into this file of settings: cdk.context.json.",
 )

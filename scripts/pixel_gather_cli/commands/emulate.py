@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pixel_gather.io.atomic_write import replacing
 from pixel_gather_cli.progress import SIGN_EVERY_S, every
+from pixel_gather_cli.request_options import file_here
 from pixel_gather_cli.signals import ends_when_terminated
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ _EXAMPLE: Final = (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of export lines.")
 @click.option(
     "--env-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
+    callback=file_here,
     help="Also write the environment to this file, as KEY=VALUE.",
 )
 def emulate_command(*, command: tuple[str, ...], given: tuple[str, ...], **options: Any) -> int:

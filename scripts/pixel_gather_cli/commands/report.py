@@ -45,7 +45,7 @@ type _PlaceContent = Evidence | tuple[Run, ...]
 @store_options
 @with_progress("drawing")
 def report_command(
-    *, places: tuple[str, ...], reference: bool, to: str, opens: bool, as_json: bool, **options: Any
+    *, places: tuple[str, ...], reference: bool, to: Path, opens: bool, as_json: bool, **options: Any
 ) -> None:
     """Compare finished gathers and benchmarks: a page, a table and all figures.
 
@@ -158,10 +158,9 @@ def _rename(evidence: Evidence, name: str) -> Evidence:
     return replace(evidence, name=name, run=replace(evidence.run, name=name))
 
 
-def _make_folder(to: str) -> Path:
-    folder = Path(to).expanduser()
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{to} cannot be created: {error.strerror}; choose another folder") from error
+        raise StoreError(f"{folder} cannot be created: {error.strerror}; choose another folder") from error
     return folder

@@ -10,7 +10,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.core.extras import check_extra
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.features.export.cube_rows import CubeRows
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.features.rows.rows import rows_where
@@ -74,10 +74,7 @@ def export(
         StoreError: No complete cube is there, it is damaged, no row is left, or the file cannot be written.
         MissingExtraError: A package for this format is not installed.
     """
-    text = place_text(to, "to")
-    if "://" in text:
-        raise RequestError("an export is a file on this machine: write it here, then copy it", field="to")
-    path = Path(text).expanduser()
+    path = path_here(to, "to", said="an export is")
     if path.suffix.lower() not in _SUFFIXES:
         raise RequestError(f"{path.name}: end the name with {', '.join(_SUFFIXES)}", field="to")
     if packages := _PACKAGES.get(path.suffix.lower()):

@@ -12,7 +12,7 @@ import numpy as np
 from pixel_gather.core.errors import RequestError, SourceError
 from pixel_gather.core.model.source import Cost
 from pixel_gather.core.request.check_arguments import check_arguments
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.core.request.request import parse_sources
 from pixel_gather.core.task_group import all_of
 from pixel_gather.features.rank.choose_reads import KeptStatistics, NothingKept, RankedScene
@@ -142,8 +142,7 @@ async def rank_async(
         with ExitStack() as stack:
             kept = None
             if statistics is not None:
-                if "://" in (path := place_text(statistics, "statistics")):
-                    raise RequestError("they are kept on this machine: give a path", field="statistics")
+                path = path_here(statistics, "statistics", said="the statistics are")
                 kept = stack.enter_context(SqliteStatistics(path, inputs=asked.inputs_digest()))
             scenes = list_scenes(job.table, asked)
             if kept is not None and check_kept:
