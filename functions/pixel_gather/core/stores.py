@@ -25,6 +25,9 @@ RECEIPT_KEY: Final = "receipt.json"
 ROOT_KEY: Final = "zarr.json"
 """Key of the group's metadata, below a cube's place. An array has the same key below its name."""
 
+FOUND_LIST_KEY: Final = "sources.parquet"
+"""Key of the list that a search found: below a claim, and beside the cube that its first gather makes."""
+
 NOT_COMPLETE: Final = (
     "the cube is not complete. If its gather is still at work, wait. If not, run its request again: the "
     "gather goes on where it stopped"

@@ -37,7 +37,15 @@ from pixel_gather.core.results.row_coordinates import (
     rows_together,
     table_values,
 )
-from pixel_gather.core.stores import ControlStore, CubeStore, EarlierRows, StagedCube, needed_file, unpack
+from pixel_gather.core.stores import (
+    FOUND_LIST_KEY,
+    ControlStore,
+    CubeStore,
+    EarlierRows,
+    StagedCube,
+    needed_file,
+    unpack,
+)
 from pixel_gather.core.task_group import all_of
 from pixel_gather.engine.gather_context import GatherStores, always
 from pixel_gather.engine.gather_shard import give_up_shard, were_read
@@ -45,12 +53,7 @@ from pixel_gather.engine.header_cache import read_gathered_headers
 from pixel_gather.engine.place_tried_rows import Tried, with_tried
 from pixel_gather.engine.publish_version import planned_keys, publish
 from pixel_gather.engine.row_claim import check_row_claim
-from pixel_gather.engine.step_files import (
-    FOUND_LIST_KEY,
-    both,
-    find_committed,
-    read_rows,
-)
+from pixel_gather.engine.step_files import both, find_committed, read_rows
 
 type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 

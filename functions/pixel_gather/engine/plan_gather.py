@@ -22,7 +22,7 @@ from pixel_gather.core.plan.plan import gather_digest
 from pixel_gather.core.plan.refuse_costly_plans import check_goes_on
 from pixel_gather.core.ports import Projector, SourceAccess, SourceTable
 from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
-from pixel_gather.core.stores import ArchiveStore, ControlStore, CubeStore
+from pixel_gather.core.stores import FOUND_LIST_KEY, ArchiveStore, ControlStore, CubeStore
 from pixel_gather.engine.archive import pin_archive
 from pixel_gather.engine.base_cube import APPEND_TO, find_growing_cube, find_place, read_base
 from pixel_gather.engine.find_failed_rows import digest_again
@@ -38,7 +38,6 @@ from pixel_gather.engine.row_claim import (
     was_taken_over,
 )
 from pixel_gather.engine.step_files import (
-    FOUND_LIST_KEY,
     LIST_KEY,
     PLAN_KEY,
     TASKS_KEY,

@@ -29,7 +29,6 @@ _NO_HEAD: Final = b"\xde"
 
 TASKS_KEY: Final = "tasks.json"
 LIST_KEY: Final = "sources.msgpack"
-FOUND_LIST_KEY: Final = "sources.parquet"
 
 _SIDECARS: Final = "shards/"
 _PartOfList: Final[Any] = list[CubeRow] | ChipRows

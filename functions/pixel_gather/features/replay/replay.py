@@ -21,6 +21,7 @@ from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.results.copied_receipt import JOINED
 from pixel_gather.core.results.find_drift import Drift, Replayed, SourceDrift, Version, find_drift
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.core.stores import FOUND_LIST_KEY
 from pixel_gather.engine.archive import copy_archive
 from pixel_gather.engine.find_failed_rows import may_read
 from pixel_gather.features.gather.gather import gather_listed
@@ -37,7 +38,6 @@ from pixel_gather.in_process.job import Job, listed, opened_job
 from pixel_gather.in_process.joined_places import refuse_joined
 from pixel_gather.in_process.places import check_new_place, open_existing, show_place
 from pixel_gather.in_process.settings import Settings
-from pixel_gather.io.cube.staged_cube import FOUND_LIST_KEY
 from pixel_gather.io.cube.stored_cube import StoredCube
 from pixel_gather.io.cube.stored_receipt import read_receipt
 from pixel_gather.io.cube.stored_table import StoredTable

@@ -25,7 +25,7 @@ from pixel_gather.core.read.quicklook import Quicklooks
 from pixel_gather.core.results.receipt import Receipt, WrittenFile
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.row_coordinates import Coordinate, Values, chunk_rows_of
-from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY, Content, FoundCube
+from pixel_gather.core.stores import FOUND_LIST_KEY, RECEIPT_KEY, ROOT_KEY, Content, FoundCube
 from pixel_gather.io.cube.array_chunks import put_array, put_rows
 from pixel_gather.io.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.io.cube.quicklook_file import QUICKLOOKS_KEY, quicklook_parts
@@ -51,7 +51,6 @@ from pixel_gather.io.store.object_store import Store
 from pixel_gather.io.store.store_error_status import errors_of_store
 from pixel_gather.io.store.upload import upload
 
-FOUND_LIST_KEY: Final = "sources.parquet"
 VERSIONS_FOLDER: Final = "versions/"
 """What appends keep: the metadata of former versions, and the list that each search has found."""
 

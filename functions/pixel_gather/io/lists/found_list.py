@@ -16,6 +16,7 @@ from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.core.model.source import LeftOut, Source
 from pixel_gather.core.request.sources import Sources
 from pixel_gather.core.scenes.scene_sources import asset_choices, band_numbers
+from pixel_gather.core.stores import FOUND_LIST_KEY
 from pixel_gather.io.lists.list_columns import Scalar
 from pixel_gather.io.lists.source_list import SourceList
 from pixel_gather.io.parquet.parquet_batches import blame_file, parquet_batches
@@ -68,7 +69,7 @@ def found_sources(content: bytes, sources: Sources) -> SourceList:
     left_out: list[LeftOut] = []
     meanings: dict[str, BandMeaning] = {}
     return SourceList(
-        name="sources.parquet",
+        name=FOUND_LIST_KEY,
         is_typed=True,
         sources=_sources(content, left_out, meanings),
         left_out=left_out,
