@@ -19,7 +19,7 @@ from pixel_gather.core.scenes.catalog_query import Position, SceneQuery
 from pixel_gather.core.time_range import parse_time_range
 from pixel_gather.features.catalog.catalog_writer import write_search_files
 from pixel_gather.io.scenes import search_own_catalog
-from pixel_gather.io.scenes.search_own_catalog import Catalog, open_catalog
+from pixel_gather.io.scenes.search_own_catalog import Catalog, ReplacedError, open_catalog
 from pixel_gather.io.scenes.spooled_items import SpooledItems
 from scenes.scenes import item
 from support.in_loop import in_loop
@@ -252,3 +252,32 @@ def test_old_items_are_removed_after_two_versions(tmp_path: Path) -> None:
 
     assert len(kept) == 2
     assert ids(store, SceneQuery()) == ["v3"]
+
+
+def test_items_that_are_lost_are_told_as_damage(tmp_path: Path) -> None:
+    """Nobody has replaced the catalog, so another search does not help."""
+    store = LocalStore(tmp_path)
+    written(store, made_up(3))
+    (lost,) = tmp_path.glob("*.items*")
+    lost.unlink()
+
+    with pytest.raises(StoreError, match="is missing, so the catalog is damaged; make it anew") as refused:
+        ids(store, SceneQuery())
+    assert lost.name in str(refused.value)
+    assert not isinstance(refused.value, ReplacedError)
+
+
+def test_items_of_a_replaced_version_are_told_as_replaced(tmp_path: Path) -> None:
+    """Another search opens the newest version."""
+    store = LocalStore(tmp_path)
+    written(store, made_up(3))
+    (former,) = tmp_path.glob("*.items*")
+
+    async def search() -> None:
+        catalog = await open_catalog(store, KEY)
+        await asyncio.to_thread(written, store, made_up(4))
+        former.unlink(missing_ok=True)
+        await catalog.page(SceneQuery(), limit=1)
+
+    with pytest.raises(ReplacedError, match="is gone: the catalog was replaced; search again"):
+        asyncio.run(search())

@@ -41,6 +41,7 @@ from pixel_gather.io.scenes.catalog_format import (
     header_nbytes_of,
     parse_header,
 )
+from pixel_gather.io.store.conditional_put import NO_ETAG, etag_of
 from pixel_gather.io.store.object_store import Store, strong_etag
 from pixel_gather.io.store.store_error_status import errors_of_store, says_missing
 
@@ -242,7 +243,16 @@ class Catalog(Struct, kw_only=True, eq=False):
         self.n_gets += 1
         start, stop = int(self.offsets[number]), int(self.offsets[number + 1])
         items_key = str(PurePosixPath(self.key).with_name(self.header.items_key))
-        content = await _range(self.store, items_key, start, stop, None)
+        try:
+            content = await _range(self.store, items_key, start, stop, None)
+        except ReplacedError as error:
+            with errors_of_store(f"{items_key} could not be read"):
+                present = await etag_of(self.store, columns_key(self.key))
+            if present != (self.etag or NO_ETAG):
+                raise
+            raise StoreError(
+                f"{items_key} is missing, so the catalog is damaged; make it anew with pixel-gather catalog"
+            ) from error
         return group_of_bytes(content, name=items_key)
 
 
