@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,14 @@ def by_headers(asked: Asked, url: str) -> Answer:
     return page(slice_of(start), *([link] if start < 6 else []))
 
 
+def by_post_after_get(asked: Asked, url: str, **more: Any) -> Answer:
+    """Page by a token in the address. Next pages want a POST, and name no body."""
+    assert asked.method == ("POST" if "token" in asked.parameters else "GET")
+    start = int(asked.parameters.get("token", 0))
+    link = {"rel": "next", "href": f"{url}/search?token={start + 3}", "method": "POST"}
+    return page(slice_of(start), *([link | more] if start + 3 < 7 else []))
+
+
 @pytest.mark.parametrize(
     ("search", "method"),
     [
@@ -100,8 +109,19 @@ def by_headers(asked: Asked, url: str) -> Answer:
         (by_merge, "POST"),
         (by_headers, "GET"),
         (by_headers, "POST"),
+        (by_post_after_get, "GET"),
+        (partial(by_post_after_get, merge=True), "GET"),
     ],
-    ids=["get", "relative get", "post", "post with merge", "get with headers", "post with headers"],
+    ids=[
+        "get",
+        "relative get",
+        "post",
+        "post with merge",
+        "get with headers",
+        "post with headers",
+        "post after get",
+        "post after get with merge",
+    ],
 )
 def test_every_item_comes_once_in_order(search: Any, method: str) -> None:
     """All ways of paging end with the last page."""

@@ -171,7 +171,7 @@ def _next(page: Mapping[str, Any], asked: _PageRequest, key_of: str) -> _PageReq
     body = dict(given) if isinstance(given, Mapping) else {}
     if link.get("merge"):
         body = (asked.body or {}) | body
-    return _PageRequest(url=url, body=body or asked.body, headers=headers)
+    return _PageRequest(url=url, body=body or asked.body or {}, headers=headers)
 
 
 def _links(page: Mapping[str, Any], rel: str) -> list[Mapping[str, Any]]:
