@@ -46,6 +46,10 @@ COLUMNS: dict[str, Any] = {
         ("time == 1970-01", [0, 1, 3, 4]),
         ("time in (1970-01-01, 1970-01-03T06)", [0, 3]),
         ("time > 1970", []),
+        ("time > 19700102", [3, 4]),
+        ("time == 19700103", [3]),
+        ("created >= 20240601", [2, 4]),
+        ("created in (20240531, 2024-06-30)", [0, 1, 4]),
         ("created >= 2024-06-01", [2, 4]),
         ("created < 2024-06", [0, 1]),
         ("created > 2024-05", [2, 4]),
@@ -71,7 +75,7 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("cloud_cover < low", "where: 'low' is neither a number nor a time; if text"),
+        ("cloud_cover < low", "where: 'low' is neither a number nor a time such as 2024-06-01 or"),
         (
             "cloud_cover < 'low'",
             "where: cloud_cover is a number and 'low' is not; it has values from 10 to 30$",
@@ -84,6 +88,8 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
             "where: there is no status 'good'; there are ok, absent, missing, denied, corrupt, ",
         ),
         ("time > 'yesterday'", "where: 'yesterday' is no time"),
+        ("time > 197001", "where: 197001 is no time; write one such as 2024-05-31"),
+        ("time > 20241301", "where: 20241301 is no time; write one such as 2024-05-31"),
     ],
 )
 def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> None:

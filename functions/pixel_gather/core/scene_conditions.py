@@ -3,7 +3,7 @@
 As an object, conditions are written as in the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``.
 As text, a condition is ``eo:cloud_cover<40``. Several are joined by ``and``. Text with spaces or
 signs stands in quotes. A year, month or day means all of it: ``created=2024-06`` is any time of that month,
-and ``created>2024`` any time after that year.
+and ``created>2024`` any time after that year. Of dates without dashes, days are known: ``created>20240601``.
 """
 
 import math
@@ -27,6 +27,9 @@ _MOST_CONDITIONS: Final = 50
 _LONGEST_LIST: Final = 10_000
 _YEARS: Final = range(1800, 2200)
 """Whole numbers that are years where a property is a time."""
+
+_DAYS: Final = range(_YEARS.start * 10_000, _YEARS.stop * 10_000)
+"""Whole numbers that are days there, such as 20240601, if the calendar has them."""
 
 
 def bound_us(operator: str, period: TimeRange) -> int:
@@ -59,9 +62,12 @@ def _as_times(found: Any, wanted: Any) -> tuple[TimeRange, TimeRange] | None:
 
 @lru_cache(maxsize=2 * _LONGEST_LIST, typed=True)  # a condition is compared with every scene
 def as_time(value: Value) -> TimeRange | None:
-    """Return the period of a text, or of a whole number that is a year."""
-    is_year = isinstance(value, int) and value in _YEARS
-    text = str(value) if is_year else value
+    """Return the period of a text, or of a whole number that is a year or a day."""
+    text = value
+    if isinstance(value, int) and value in _YEARS:
+        text = str(value)
+    elif isinstance(value, int) and value in _DAYS:
+        text = f"{value // 10_000}-{value // 100 % 100:02}-{value % 100:02}"
     if not (isinstance(text, str) and _DATE.match(text)):
         return None
     try:
@@ -256,7 +262,8 @@ def _condition(match: re.Match[str], field: str) -> Condition:
     value = _literal(written)
     if operator in _OF_ORDER and isinstance(value, str) and not (_is_quoted(written) or _is_time(written)):
         raise RequestError(
-            f"{written!r} is neither a number nor a time; if text is to be compared, write it in quotes",
+            f"{written!r} is neither a number nor a time such as 2024-06-01 or 2024-06-01T10:30:00Z; "
+            "if text is to be compared, write it in quotes",
             field=field,
         )
     return Condition(name=match["name"], operator=operator, value=value)
@@ -278,11 +285,12 @@ def _literal(text: str) -> Value:
 
 
 def _is_time(text: str) -> bool:
+    """Return whether a text is a time that is in order as a text, too: with dashes, and no week."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
         return as_time(text) is not None
-    return True
+    return _DATE.match(text) is not None
 
 
 def _is_quoted(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -137,12 +138,13 @@ def _meet_periods(operator: str, times: Values, periods: list[TimeRange]) -> Mas
 def _period(value: Value) -> TimeRange:
     """Return the first and last microsecond of a year, month, day or moment."""
     text = str(value)
-    try:
-        return parse_period(text)
-    except RequestError:
-        pass
+    with suppress(RequestError):
+        return as_time(value) or parse_period(text)
+    no_time = RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD)
+    if "-" not in text:  # NumPy would take any whole number for a year
+        raise no_time
     try:  # such as 2024-05-31T10
         moment_us = int(np.datetime64(text.removesuffix("Z"), "us").astype("int64"))
     except ValueError as error:
-        raise RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD) from error
+        raise no_time from error
     return TimeRange(start_us=moment_us, stop_us=moment_us)
