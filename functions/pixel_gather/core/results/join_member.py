@@ -29,8 +29,8 @@ _GRID: Final = ("spatial:transform", "proj:code", "proj:wkt2")
 """Attributes of a cube's group that say where its pixels lie."""
 
 
-class StoredShard(Struct, frozen=True, kw_only=True):
-    """One object with pixels."""
+class MemberShard(Struct, frozen=True, kw_only=True):
+    """One object with pixels of a member."""
 
     measurement: str
     index: tuple[int, ...]
@@ -65,7 +65,7 @@ class Member(Struct, frozen=True, kw_only=True, eq=False):
     shard_rows: int
     """Rows in one shard."""
 
-    shards: tuple[StoredShard, ...]
+    shards: tuple[MemberShard, ...]
     measurements: tuple[str, ...]
     arrays: Mapping[str, Mapping[str, Any]]
     """Zarr's metadata of all arrays, by name."""
@@ -226,10 +226,10 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return next((name for name in names if one.get(name) != other.get(name)), "nothing")
 
 
-def _shard(key: str, nbytes: int, etag: str) -> StoredShard:
+def _shard(key: str, nbytes: int, etag: str) -> MemberShard:
     measurement, _, place = key.partition("/c/")
     index = tuple(int(part) for part in place.split("/"))
-    return StoredShard(measurement=measurement, index=index, key=key, nbytes=nbytes, etag=etag)
+    return MemberShard(measurement=measurement, index=index, key=key, nbytes=nbytes, etag=etag)
 
 
 def _triple(values: Sequence[Any]) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.join_member import Member, StoredShard, make_member
+from pixel_gather.core.results.join_member import Member, MemberShard, make_member
 from pixel_gather.core.results.receipt import Receipt
 from pixel_gather.core.results.row_coordinates import Values
 from pixel_gather.core.stores import RECEIPT_KEY, ROOT_KEY
@@ -142,7 +142,7 @@ class MemberReader:
         self.fetched_nbytes += len(content)
         return content, answer.meta["e_tag"] or ""
 
-    def _list_shards(self, member: Member) -> tuple[StoredShard, ...]:
+    def _list_shards(self, member: Member) -> tuple[MemberShard, ...]:
         """Return the shards that are there now."""
         store, path = self.store(member.place)
         there: dict[str, Any] = {}
