@@ -15,7 +15,7 @@ from pixel_gather.features.rank.measure_full import measure_full
 from pixel_gather.features.rank.measure_overview import measure_overview
 from pixel_gather.features.rank.measured_scene import MeasuredLevel, MeasuredScene
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.read_on_finest import SceneBand
+from pixel_gather.features.rank.read_on_finest import LevelledBand
 from pixel_gather.features.rank.read_picture import read_picture
 from pixel_gather.features.rank.scene_view import OnLevel, SceneView
 from pixel_gather.features.rank.scenes import RankScene
@@ -90,7 +90,7 @@ class SceneReader(Struct, frozen=True, kw_only=True):
         opened = {href: await self.reader.open_(href, overview=None, cost=cost) for href in scene.hrefs}
         overviews = {href: () if step is None else await each.overviews() for href, each in opened.items()}
         bands = {
-            name: SceneBand(
+            name: LevelledBand(
                 band, opened[band.source.href], overviews[band.source.href], self._scaling(band, opened)
             )
             for name, band in ({} if self._is_of_mask else scene.bands).items()
@@ -99,7 +99,7 @@ class SceneReader(Struct, frozen=True, kw_only=True):
         if scene.mask is not None and self.request.mask is not None:
             href = scene.mask.source.href
             check_band(opened[href].header, scene.mask.number)
-            mask = SceneBand(scene.mask, opened[href], overviews[href], Scaling())
+            mask = LevelledBand(scene.mask, opened[href], overviews[href], Scaling())
         finest = min(
             [*bands.values(), *([mask] if mask else [])], key=lambda each: pixel_size(each.opened.header)
         )

@@ -14,7 +14,7 @@ from pixel_gather.core.ports import LevelledSource
 from pixel_gather.features.rank.area_share import SHARE, all_of, counted_on, indicator, pixels_counted_by
 from pixel_gather.features.rank.grid import LevelGrid, mean_by_cell, pixel_size
 from pixel_gather.features.rank.measured_scene import MeasuredLevel
-from pixel_gather.features.rank.read_on_finest import SceneBand, edges_on, read_level, window_around
+from pixel_gather.features.rank.read_on_finest import LevelledBand, edges_on, read_level, window_around
 from pixel_gather.features.rank.sampling_error import LevelSample, Resampling, estimate
 from pixel_gather.features.rank.scene_view import STRIP_PIXELS, SceneView
 from pixel_gather.features.rank.usable_levels import resampling_of
@@ -108,7 +108,7 @@ def _quantum(view: SceneView) -> float:
     return abs(band.scaling.scale) if np.dtype(band.opened.header.dtype).kind in "iu" else 0.0
 
 
-async def _kept_shares(view: SceneView, mask: SceneBand, grid: LevelGrid, part: Window) -> Grid:
+async def _kept_shares(view: SceneView, mask: LevelledBand, grid: LevelGrid, part: Window) -> Grid:
     """Return which share of each of a level's pixels the mask keeps. It is read in strips."""
     assert view.request.mask is not None  # noqa: S101 # of the caller
     wanted = view.level_of_mask(mask, pixel_size(grid.level))

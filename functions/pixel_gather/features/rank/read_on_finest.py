@@ -16,8 +16,8 @@ from pixel_gather.tables.find_bands import BandOf
 from pixel_gather.tables.read_bands import Mask, read_stored
 
 
-class SceneBand(Struct, frozen=True):
-    """One band of a scene, whose file is open."""
+class LevelledBand(Struct, frozen=True):
+    """One band of a scene, whose file and overviews are open."""
 
     of: BandOf
     opened: LevelledSource
@@ -37,7 +37,7 @@ class SceneBand(Struct, frozen=True):
         return min(levels, key=lambda level: abs(math.log(pixel_size(level.header) / size)))
 
 
-async def read_level(band: SceneBand, grid: LevelGrid, part: Window) -> Grid:
+async def read_level(band: LevelledBand, grid: LevelGrid, part: Window) -> Grid:
     """Return a band's scaled values on the pixels of a level of the finest band; NaN outside."""
     level = band.near(pixel_size(grid.level))
     cols = np.arange(part.col_off, part.col_stop) + 0.5
@@ -46,7 +46,7 @@ async def read_level(band: SceneBand, grid: LevelGrid, part: Window) -> Grid:
 
 
 async def read_values_at(
-    band: SceneBand, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
+    band: LevelledBand, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
 ) -> Grid:
     """Return a band's scaled values at positions on the finest band's level; NaN outside."""
     stored, is_valid = await read_stored_at(band, level, cols, rows, of=of)
@@ -55,7 +55,7 @@ async def read_values_at(
 
 
 async def read_stored_at(
-    band: SceneBand, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
+    band: LevelledBand, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
 ) -> tuple[np.ndarray[Any, Any], Mask]:
     """Return a band's stored values at positions on the finest band's level; not valid outside."""
     x, y = lookup(cols, rows, of=of.level, on=level.header)

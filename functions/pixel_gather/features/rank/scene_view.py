@@ -14,7 +14,7 @@ from pixel_gather.features.rank.area_on_images import ShapeOnImage
 from pixel_gather.features.rank.area_share import Counted
 from pixel_gather.features.rank.grid import LevelGrid, pixel_size
 from pixel_gather.features.rank.ranking_request import RankingRequest
-from pixel_gather.features.rank.read_on_finest import SceneBand, edges_on, window_around
+from pixel_gather.features.rank.read_on_finest import LevelledBand, edges_on, window_around
 from pixel_gather.features.rank.sampling_error import Resampling, shows
 from pixel_gather.features.rank.usable_levels import (
     Level,
@@ -41,9 +41,9 @@ class SceneView(Struct, frozen=True, kw_only=True):
     """One scene as a ranking sees it: its open files, and where the area lies on them."""
 
     request: RankingRequest
-    bands: Mapping[str, SceneBand]
-    mask: SceneBand | None
-    finest: SceneBand
+    bands: Mapping[str, LevelledBand]
+    mask: LevelledBand | None
+    finest: LevelledBand
     """The band with the finest pixels. Other bands and the mask are laid over these."""
 
     shape: ShapeOnImage
@@ -108,7 +108,7 @@ class SceneView(Struct, frozen=True, kw_only=True):
         return worst_resampling(each.opened for each in (*self.bands.values(), *self._of_classes))
 
     @property
-    def _of_classes(self) -> Sequence[SceneBand]:
+    def _of_classes(self) -> Sequence[LevelledBand]:
         """The mask, if the ranking needs no band. Then a share of its classes is all that is wanted."""
         return [] if self.bands or self.mask is None else [self.mask]
 
@@ -139,7 +139,7 @@ class SceneView(Struct, frozen=True, kw_only=True):
             total += await stored_nbytes(band.opened, level, part, band.of.number)
         return total
 
-    def level_of_mask(self, mask: SceneBand, size: float) -> LevelledSource:
+    def level_of_mask(self, mask: LevelledBand, size: float) -> LevelledSource:
         """Return the level that the mask is read at.
 
         It is an overview only if those of bands and mask keep single pixels. Else it is full resolution.
