@@ -40,7 +40,7 @@ def check_needed(what: str, *, assumed: str, measured: str, is_so: bool, otherwi
     return Finding(what=what, assumed=assumed, measured=measured, to_do=to_do, is_wrong=not is_so)
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class MeasuredFigures(Struct, frozen=True, kw_only=True):
     """What one gather of the samples tells of the model's figures."""
 
     values: Mapping[str, float]
@@ -49,7 +49,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     findings: Sequence[Finding]
 
 
-def measure(smoke: Smoke, *, opened_s: Sequence[float], account_concurrency: int) -> Measured:
+def measure(smoke: Smoke, *, opened_s: Sequence[float], account_concurrency: int) -> MeasuredFigures:
     """Compare a gather of the samples with what the model assumes."""
     values = dict(_values(smoke, opened_s)) | {"ACCOUNT": float(account_concurrency)}
     findings = [
@@ -63,7 +63,9 @@ def measure(smoke: Smoke, *, opened_s: Sequence[float], account_concurrency: int
         _tolerance(smoke),
         _versions(smoke),
     ]
-    return Measured(values={name: round(value, 4) for name, value in values.items()}, findings=findings)
+    return MeasuredFigures(
+        values={name: round(value, 4) for name, value in values.items()}, findings=findings
+    )
 
 
 def _values(smoke: Smoke, opened_s: Sequence[float]) -> Iterator[tuple[str, float]]:
