@@ -13,7 +13,7 @@ from rasterio.transform import from_origin
 
 from pixel_gather import Gathered, export, points, verify, write_table_page, zones
 from pixel_gather.core.model.shown import linked
-from pixel_gather.core.results.report_content import Scaling
+from pixel_gather.core.results.report_content import ArrayScaling
 from pixel_gather.tables.base_table import BaseTable
 from support.command_line import run
 from support.undrawn import gather_undrawn
@@ -97,7 +97,7 @@ def test_numbers_whose_rows_have_scales_of_their_own_have_no_unit(tmp_path: Path
     assert _units(gathered) == [None, None]
     group = zarr.open_group(place, mode="r")
     assert group["band_1"].attrs["scaled_units"] == "K"
-    assert Scaling.of_attributes(group["band_1"].attrs).unit == ""
+    assert ArrayScaling.of_attributes(group["band_1"].attrs).unit == ""
     for file in export(place, to=tmp_path / "row.tif"):
         with rasterio.open(file) as opened:
             assert opened.units == ("K", None)

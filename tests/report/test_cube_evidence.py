@@ -14,7 +14,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.window import Transform
-from pixel_gather.core.results.report_content import Scaling
+from pixel_gather.core.results.report_content import ArrayScaling
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.features.report.cube_evidence import _seconds_waited, read_evidence
 from pixel_gather.io.cube.array_chunks import put_array
@@ -176,7 +176,7 @@ def test_pictures_know_scale_and_unit_of_their_values() -> None:
 
     (look,) = read_evidence(store, place="cube").looks
 
-    assert look.scaling == Scaling(scale=0.1, offset=0.0, unit="K")
+    assert look.scaling == ArrayScaling(scale=0.1, offset=0.0, unit="K")
 
 
 def test_pictures_show_no_pixel_that_was_filled() -> None:

@@ -77,8 +77,8 @@ class Picture(Struct, frozen=True, kw_only=True, eq=False):
     """Name of the source's status, such as ``ok`` or ``missing``."""
 
 
-class Scaling(Struct, frozen=True, kw_only=True):
-    """What stored values mean: ``value * scale + offset``, in a unit. The default is raw values."""
+class ArrayScaling(Struct, frozen=True, kw_only=True):
+    """What an array's values mean: ``value * scale + offset``, in a unit. The default is raw values."""
 
     scale: float = 1.0
     offset: float = 0.0
@@ -105,7 +105,7 @@ class Look(Struct, frozen=True, kw_only=True, eq=False):
     contact_sheet: tuple[Picture, ...]
     """Windows spread over all rows, also those that were not read. The same rows for every measurement."""
 
-    scaling: Scaling = Scaling()
+    scaling: ArrayScaling = ArrayScaling()
     meaning: BandMeaning = NO_MEANING
     chunk_rows: int = 1
     """Rows of a chunk of the measurement."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.model.band_meaning import has_classes
-from pixel_gather.core.results.report_content import Image, Mask, Scaling
+from pixel_gather.core.results.report_content import ArrayScaling, Image, Mask
 from pixel_gather.features.export.cube_rows import CubeRows, RowPixels, open_array
 from pixel_gather.features.export.picture_style import PictureStyle
 from pixel_gather.io.pictures.classes import PixelClass, count_classes, legend_of, painted_classes
@@ -57,7 +57,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
     stretches: tuple[Stretch, ...]
     """The values of black and white, for each measurement. None of classes."""
 
-    scalings: tuple[Scaling, ...]
+    scalings: tuple[ArrayScaling, ...]
     """What the stored values of each measurement mean."""
 
     classes: tuple[PixelClass, ...]
@@ -110,7 +110,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
             title=title,
             stretches=stretches,
             scalings=tuple(
-                Scaling.of_attributes(open_array(rows.group, name).attrs) for name in rows.measurements
+                ArrayScaling.of_attributes(open_array(rows.group, name).attrs) for name in rows.measurements
             ),
             classes=classes,
             style=style,

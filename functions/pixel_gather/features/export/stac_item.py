@@ -17,7 +17,7 @@ from pixel_gather.core.model.footprints import Ring
 from pixel_gather.core.model.window import Transform
 from pixel_gather.core.plan.cube_plan import BAND
 from pixel_gather.core.plan.locate_window import Placement
-from pixel_gather.core.results.report_content import Scaling
+from pixel_gather.core.results.report_content import ArrayScaling
 from pixel_gather.core.scenes.scenes_from_headers import lay_footprints
 from pixel_gather.features.export.cube_rows import CubeRows, dims_of, open_array
 from pixel_gather.io.crs import RasterioProjector
@@ -179,7 +179,7 @@ def _dimensions(rows: CubeRows, first: datetime, last: datetime) -> dict[str, An
 
 def _band(rows: CubeRows, name: str) -> dict[str, Any]:
     array = open_array(rows.group, name)
-    scaling, meaning = Scaling.of_attributes(array.attrs), rows.meaning(name)
+    scaling, meaning = ArrayScaling.of_attributes(array.attrs), rows.meaning(name)
     found: dict[str, Any] = {"name": name, "data_type": str(array.dtype)}
     fill = array.fill_value
     if "_FillValue" in array.attrs or np.isnan(fill):

@@ -12,7 +12,14 @@ import obstore
 from pixel_gather.core.errors import StoreError
 from pixel_gather.core.model.band_meaning import BandMeaning
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.report_content import Image, Look, MaskedQuicklooks, Picture, Scaling, is_shown
+from pixel_gather.core.results.report_content import (
+    ArrayScaling,
+    Image,
+    Look,
+    MaskedQuicklooks,
+    Picture,
+    is_shown,
+)
 from pixel_gather.core.results.timings import Integers
 from pixel_gather.features.report.cube_sources import CubeSources
 from pixel_gather.io.cube.pixels_with_data import are_inside, read_nodata
@@ -149,7 +156,7 @@ def _looks(
                 quicklooks=quicklooks,
                 frames=sources.describe(quicklooks.rows * n_abreast + slot),
                 contact_sheet=_sheet(sources, quicklooks, rows * n_abreast + slot),
-                scaling=Scaling.of_attributes(array.attrs),
+                scaling=ArrayScaling.of_attributes(array.attrs),
                 meaning=BandMeaning.of_attributes(array.attrs),
                 chunk_rows=int(array.chunks[0]),
             )

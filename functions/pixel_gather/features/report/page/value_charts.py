@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import MAX_EXACT
-from pixel_gather.core.results.report_content import Coverage, Evidence, Look, Scaling, Series
+from pixel_gather.core.results.report_content import ArrayScaling, Coverage, Evidence, Look, Series
 from pixel_gather.features.report.page.coverage_charts import share_in_words
 from pixel_gather.io.pictures.chart import (
     SIDE,
@@ -56,7 +56,7 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
     found = []
     for name in evidence.report.measurements:
         look, its = looks.get(name), series.get(name)
-        scaling = Scaling() if look is None else look.scaling
+        scaling = ArrayScaling() if look is None else look.scaling
         classes = () if look is None else _classes_of(look)
         if look is not None and classes:
             found.append(_values_of_classes(look, classes))
@@ -68,7 +68,7 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
             rows = counted(its.n_infinite, "row")
             said = f"{said} The mean of {rows} is infinite, and is not drawn: a pixel is infinite.".strip()
         if histogram or through or said:
-            unit = scaling.unit or ("raw values" if scaling == Scaling() else "scaled values")
+            unit = scaling.unit or ("raw values" if scaling == ArrayScaling() else "scaled values")
             found.append(ValuesView(name=name, unit=unit, histogram=histogram, through=through, said=said))
     return tuple(found)
 
@@ -207,7 +207,7 @@ def _edges(low: float, high: float, *, is_whole: bool) -> Numbers:
     return np.arange(first, high + width + 0.5, width)
 
 
-def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Scaling) -> Chart | None:
+def _through(series: Series, coverage: Coverage, look: Look | None, scaling: ArrayScaling) -> Chart | None:
     """Return the means along the cube, and behind them the middle eight tenths of each quicklook's pixels."""
     mean = _scale_values(series.mean, scaling)
     if np.isfinite(mean).sum() < 2:  # noqa: PLR2004 # a line has two ends
@@ -251,7 +251,7 @@ def _through(series: Series, coverage: Coverage, look: Look | None, scaling: Sca
     )
 
 
-def _spread(look: Look | None, coverage: Coverage, scaling: Scaling) -> Numbers:
+def _spread(look: Look | None, coverage: Coverage, scaling: ArrayScaling) -> Numbers:
     """Return percentiles 10 and 90 of the pixels of each row that has a quicklook, shape (2, row)."""
     found = np.full((2, len(coverage.rows)), np.nan)
     if look is None:
@@ -275,6 +275,6 @@ def _band(x: Numbers, spread: Numbers) -> str:
     return f'<path class="spread" d="{"".join(drawn)}"/>'
 
 
-def _scale_values(values: Numbers, scaling: Scaling) -> Numbers:
+def _scale_values(values: Numbers, scaling: ArrayScaling) -> Numbers:
     reals = np.abs(values) if values.dtype.kind == "c" else values
     return np.asarray(reals, dtype="float64") * scaling.scale + scaling.offset
