@@ -18,6 +18,7 @@ from pixel_gather.features.report.page.coverage_charts import coverage_chart
 from pixel_gather.features.report.page.grid_words import crs_in_words, pixel_in_words
 from pixel_gather.features.report.page.sentence import happened_in_words, sentence_of
 from pixel_gather.features.report.page.value_charts import note_of, values_of
+from pixel_gather.features.report.page.views import view_of
 from pixel_gather.io.cube.array_chunks import put_array
 from pixel_gather.io.pictures.chart import number_ticks, time_ticks, whole_ticks
 from support.report_cubes import REPORT, MadeCube
@@ -373,7 +374,7 @@ def test_mean_of_several_rows_at_one_time_is_no_line() -> None:
     assert dots.count("M") == 6
     assert 'class="line"' not in view.through.marks
     assert view.through.note == "Rows of one time are dots above each other."
-    assert note_of((view,), of_first=False) == "Histograms are of the quicklooks' pixels."
+    assert note_of((view,), n_measurements=1, of_first=False) == "Histograms are of the quicklooks' pixels."
 
 
 def test_mean_through_rows_has_whole_numbers_of_rows() -> None:
@@ -389,7 +390,24 @@ def test_value_of_one_small_window_is_said(n_rows: int, said: str) -> None:
     (view,) = _values(MadeCube(n_rows=n_rows, has_quicklooks=False))
 
     assert view.said == said
-    assert note_of((view,), of_first=False) == ("" if said else "Rows that were not read are gaps.")
+    assert note_of((view,), n_measurements=1, of_first=False) == (
+        "" if said else "Rows that were not read are gaps."
+    )
+
+
+def test_a_page_has_values_of_a_bounded_number_of_measurements_and_says_so() -> None:
+    """A page of 64 bands was 26,000 pixels tall."""
+    evidence = read_evidence(
+        MadeCube(n_rows=3, bands={f"A{n:02}": frozenset[int]() for n in range(26)}).stored(), place="cube"
+    )
+
+    view = view_of(evidence, with_film=True)
+
+    assert [each.name for each in view.values] == [f"A{n:02}" for n in range(24)]
+    assert view.values_note.startswith(
+        "Charts are of the first 24 of 26 measurements, because one page cannot hold so many. Histograms "
+    )
+    assert view.looks_left_out == ("A24", "A25")
 
 
 def test_values_of_a_long_cube_have_no_gap_where_a_row_has_no_quicklook() -> None:

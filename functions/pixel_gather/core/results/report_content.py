@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +14,9 @@ from pixel_gather.core.model.window import Transform
 from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Floats, Integers
+
+MOST_SHOWN: Final = 24
+"""Most measurements whose windows, values and means a page shows."""
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 type Image = np.ndarray[Any, np.dtype[Any]]

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.report_content import Coverage, Mask, Series, SourceRow
+from pixel_gather.core.results.report_content import MOST_SHOWN, Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
 from pixel_gather.core.time_range import cut_to_period
@@ -31,9 +31,6 @@ _MOST_LABELS: Final = 3
 
 _LONGEST_LABEL: Final = 40
 """Letters of one of them."""
-
-_MOST_SERIES: Final = 24
-"""Measurements whose statistics are read and drawn: as many as have pictures."""
 
 _MOST_MEANS: Final = 20_000_000
 """Limit of all statistics together. Longer cubes have them of fewer measurements."""
@@ -233,7 +230,7 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the statistics of the first measurements, row by row in an order."""
     shape = (n_rows, len(measurements))
-    most = min(_MOST_SERIES, max(1, _MOST_MEANS // max(n_rows, 1)))
+    most = min(MOST_SHOWN, max(1, _MOST_MEANS // max(n_rows, 1)))
     mean, status = (_columns(group, name, shape, most) for name in ("mean", "status"))
     is_infinite = (status == Status.OK) & np.isinf(mean)
     mean = np.where((status == Status.OK) & np.isfinite(mean), mean, np.nan)

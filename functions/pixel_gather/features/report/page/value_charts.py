@@ -8,7 +8,14 @@ from msgspec import Struct
 
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import MAX_EXACT
-from pixel_gather.core.results.report_content import ArrayScaling, Coverage, Evidence, Look, Series
+from pixel_gather.core.results.report_content import (
+    MOST_SHOWN,
+    ArrayScaling,
+    Coverage,
+    Evidence,
+    Look,
+    Series,
+)
 from pixel_gather.features.report.page.coverage_charts import share_in_words
 from pixel_gather.io.pictures.chart import (
     SIDE,
@@ -50,11 +57,14 @@ class ValuesView(Struct, frozen=True, kw_only=True):
 
 
 def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
-    """Return the charts of each measurement that has pictures or statistics, or its mean in words."""
+    """Return the charts of the first measurements that have pictures or statistics, or their means in words.
+
+    As many as a page shows.
+    """
     series = {each.measurement: each for each in evidence.series}
     looks = {each.measurement: each for each in evidence.looks}
     found = []
-    for name in evidence.report.measurements:
+    for name in evidence.report.measurements[:MOST_SHOWN]:
         look, its = looks.get(name), series.get(name)
         scaling = ArrayScaling() if look is None else look.scaling
         classes = () if look is None else _classes_of(look)
@@ -73,16 +83,19 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
     return tuple(found)
 
 
-def note_of(values: Sequence[ValuesView], *, of_first: bool) -> str:
+def note_of(values: Sequence[ValuesView], *, n_measurements: int, of_first: bool) -> str:
     """Return what the charts of a page are of, in words; nothing about charts that it does not have.
 
     Args:
         values: The charts.
+        n_measurements: Measurements of the cube.
         of_first: Whether only the rows of the cube's first gather have quicklooks.
     """
     charts = [each.through for each in values if each.through]
     whose = ", which are of the first gather" if of_first else ""
+    most = f"the first {MOST_SHOWN} of {n_measurements:,} measurements"
     notes = {
+        f"Charts are of {most}, because one page cannot hold so many.": n_measurements > MOST_SHOWN,
         f"Histograms are of the quicklooks' pixels{whose}.": any(each.histogram for each in values),
         "Behind each mean lies the middle 80 % of its quicklook's pixels.": any(
             each.has_spread for each in charts

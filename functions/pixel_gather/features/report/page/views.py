@@ -74,7 +74,11 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         coverage=coverage_chart(evidence.coverage_of_scenes or evidence.coverage),
         masked=masked_chart(evidence.coverage),
         values=values,
-        values_note=note_of(values, of_first=evidence.n_pictured < report.shape[0]),
+        values_note=note_of(
+            values,
+            n_measurements=len(report.measurements),
+            of_first=evidence.n_pictured < report.shape[0],
+        ),
         looks=views_of(
             evidence.looks, n_rows=report.shape[0], n_pictured=evidence.n_pictured, with_film=with_film
         ),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.results.report_content import Look, Picture
+from pixel_gather.core.results.report_content import MOST_SHOWN, Look, Picture
 from pixel_gather.features.report.first_picture import Paint, choose_paint
 from pixel_gather.io.pictures.classes import PixelClass, legend_of
 from pixel_gather.io.pictures.pictures import (
@@ -18,9 +18,6 @@ from pixel_gather.io.pictures.pictures import (
     picture_uri,
 )
 from pixel_gather.io.pictures.stretch import Stretch
-
-_MOST_LOOKS: Final = 24
-"""Most measurements whose windows a page shows."""
 
 _MOST_FILM_NBYTES: Final = 1_500_000
 """Limit for all films together."""
@@ -116,11 +113,11 @@ def views_of(looks: Sequence[Look], *, n_rows: int, n_pictured: int, with_film: 
 
 def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
     """Return the measurements that a page has no room for."""
-    return tuple(each.measurement for each in looks[_MOST_LOOKS:])
+    return tuple(each.measurement for each in looks[MOST_SHOWN:])
 
 
 def _choices(looks: Sequence[Look]) -> list[_Choice]:
-    shown = looks[:_MOST_LOOKS]
+    shown = looks[:MOST_SHOWN]
     alone = [_choice(each.measurement, (each,)) for each in shown]
     by_name = {each.measurement: each for each in looks}
     three = tuple(
