@@ -94,6 +94,14 @@ def test_an_object_whose_key_cannot_be_used_is_told(
     assert said_of_place(refused) == reason
 
 
+def test_a_code_behind_the_address_of_a_name_space_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some stores name that of their XML."""
+    name_space = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+    refused = refused_by(f"<Error {name_space}><Code>NoSuchBucket</Code></Error>", 404, monkeypatch)
+
+    assert classify_store_error(refused)[1] == "there is no such bucket: check its name"
+
+
 def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 answers a HEAD so, for several reasons."""
     refused = refused_by("", 400, monkeypatch)
@@ -165,13 +173,14 @@ def test_a_path_of_the_operating_system_decides_nothing(key: str) -> None:
 def test_a_key_decides_nothing(
     key: str, status: int, code: str, verdict: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3's answers hold it as well: as Key, as Resource, and in an ARN."""
+    """Stores' answers hold it as well: as Key, as Resource, in an ARN, and in Google's Details."""
     arn = (
         f"perform: s3:GetObject on resource: &quot;arn:aws:s3:::bucket/{escape(key)}&quot; because no policy"
     )
     body = (
         f"<Error><Code>{code}</Code><Message>not authorized to {arn} allows it</Message>"
-        f"<Key>{escape(key)}</Key><Resource>/bucket/{escape(key)}</Resource></Error>"
+        f"<Key>{escape(key)}</Key><Resource>/bucket/{escape(key)}</Resource>"
+        f"<Details>No such object: bucket/{escape(key)}</Details></Error>"
     )
     refused, plain = (refused_by(body, status, monkeypatch, key=each) for each in (key, "plain"))
 

@@ -45,11 +45,11 @@ _NAMED: Final = re.compile(r'(?:^ *path:|\bPath) "((?:[^"\\]|\\.)*)"', re.MULTIL
 _ESCAPED: Final = re.compile(r"\\(?:u\{([0-9a-f]+)\}|(.))")
 _CONTROL: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 _OF_XML: Final = re.compile(
-    r"<(Key|Resource|Bucket|BucketName)>.*?</\1>|arn:aws[a-z-]*:s3:::[^\"<&]*", re.DOTALL
+    r"<(Key|Resource|Bucket|BucketName|Details)>.*?</\1>|arn:aws[a-z-]*:s3:::[^\"<&]*", re.DOTALL
 )
 _URL: Final = re.compile(
-    r"https://\S*|http://[^/\s]*"
-    r"(?P<service>/latest/api/token|/latest/meta-data|/computeMetadata/|/metadata/identity/)?\S*"
+    r"https://[^\s\"<]*|http://[^/\s\"<]*"
+    r"(?P<service>/latest/api/token|/latest/meta-data|/computeMetadata/|/metadata/identity/)?[^\s\"<]*"
 )
 """Services of machines that hand out credentials answer without TLS, and have paths of their own."""
 
@@ -224,7 +224,8 @@ def says_missing(error: Exception, *, may_list: bool) -> bool:
     object.
     """
     if isinstance(error, FileNotFoundError):
-        return not any(mark in without_addresses(error) for mark in (*_NO_BUCKET, _NO_PUBLIC_CONTAINER))
+        said = without_addresses(error)
+        return not any(mark in said for mark in (*_NO_BUCKET, _NO_PUBLIC_CONTAINER))
     return isinstance(error, PermissionDeniedError) and not may_list
 
 
@@ -232,4 +233,7 @@ def is_throttling(error: Exception) -> bool:
     """Tell whether an error says that there were too many requests."""
     if isinstance(error, HttpRefusedError):
         return error.throttles
-    return isinstance(error, BaseError) and any(mark in without_addresses(error) for mark in _THROTTLING)
+    if not isinstance(error, BaseError):
+        return False
+    said = without_addresses(error)
+    return any(mark in said for mark in _THROTTLING)
