@@ -61,6 +61,20 @@ def test_colours_are_gdals(
     assert [each.colour for each in meanings] == (by_gdal if any(by_gdal) else [])
 
 
+def test_texts_are_those_before_gdal_escaped_them(tmp_path: Path) -> None:
+    """GDAL escapes units and names twice: once itself, and once as XML."""
+    path = tmp_path / "a.tif"
+    geotiff(path, noise((2, 20, 20), "uint8"))
+    with rasterio.open(path, "r+") as file:
+        file.units = ('< 5 "mg" & more', "&lt;")
+        file.update_tags(1, flag_values="1, 2", flag_meanings="a<b c&d")
+
+    meanings = opened(path.read_bytes()).header.meanings
+
+    assert [each.unit for each in meanings] == ['< 5 "mg" & more', "&lt;"]
+    assert [each.name for each in meanings[0].classes] == ["a<b", "c&d"]
+
+
 @pytest.mark.parametrize("step", [257, 256, 1])
 @pytest.mark.parametrize(
     "said", ["", '<Item name="COLORINTERP" sample="0" role="colorinterp">Palette</Item>']

@@ -21,6 +21,8 @@ _COLOURS: Final = frozenset(
 """GDAL's colour interpretations in lower case, without palette, grey and undefined."""
 
 _WHOLE: Final = re.compile(r"-?\d{1,10}")
+_ENTITIES: Final = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+"""GDAL escapes a text before it writes it as XML, which escapes it again."""
 
 
 def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -73,7 +75,7 @@ def units_of_bands(ifd: Ifd) -> dict[int, str]:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    return {band: kept_unit(text) for band, text in _told_of_bands(ifd, "unittype")}
+    return {band: kept_unit(_unescape(text)) for band, text in _told_of_bands(ifd, "unittype")}
 
 
 def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
@@ -86,7 +88,8 @@ def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
         NeedBytes: The text has not been fetched yet.
     """
     said: dict[tuple[str | None, str | None], str] = {
-        (item.get("name"), item.get("sample")): item.text or "" for item in _items(ifd, b'"flag_values"')
+        (item.get("name"), item.get("sample")): _unescape(item.text or "")
+        for item in _items(ifd, b'"flag_values"')
     }
     return {
         None if sample is None else int(sample): _flags(values, said.get(("flag_meanings", sample), ""))
@@ -116,6 +119,13 @@ def overview_resampling(ifd: Ifd) -> str | None:
     items = _items(ifd, b"OVERVIEW_RESAMPLING")
     named = (item.text for item in items if item.get("name") == "OVERVIEW_RESAMPLING")
     return next((each.strip().upper() for each in named if each), None)
+
+
+def _unescape(text: str) -> str:
+    """Return a text as it was before GDAL escaped it."""
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return text
 
 
 def _text(ifd: Ifd) -> bytes:
