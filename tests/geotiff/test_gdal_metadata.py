@@ -3,15 +3,24 @@
 import pytest
 
 from geotiff.small_tiffs import ASCII, SHORT, Tags, ifd_of
-from pixel_gather.io.geotiff.gdal_metadata import mentions_mask, overview_resampling, scales_and_offsets
+from pixel_gather.io.geotiff.gdal_metadata import (
+    mentions_mask,
+    overview_resampling,
+    scales_and_offsets,
+    units_of_bands,
+)
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 
 def told(*items: str) -> Ifd:
     """Return a directory whose metadata has these items."""
-    text = f"<GDALMetadata>{''.join(items)}</GDALMetadata>" if items else ""
-    tags: Tags = {Tag.GDAL_METADATA: (ASCII, text.encode() + b"\0")} if items else {}
+    return tagged(f"<GDALMetadata>{''.join(items)}</GDALMetadata>" if items else "")
+
+
+def tagged(text: str) -> Ifd:
+    """Return a directory with this metadata, if it is any."""
+    tags: Tags = {Tag.GDAL_METADATA: (ASCII, text.encode() + b"\0")} if text else {}
     return ifd_of({256: (SHORT, (1,)), **tags})
 
 
@@ -31,6 +40,13 @@ def test_each_band_has_its_scale_and_offset() -> None:
     assert scales_and_offsets(told(item("x", role="description")), 1) == ((1.0,), (0.0,))
 
 
+def test_roles_may_have_capitals_or_other_quotes() -> None:
+    """GDAL writes none of that, but reads it."""
+    assert scales_and_offsets(told(item("0.5", role="Scale")), 1) == ((0.5,), (0.0,))
+    assert scales_and_offsets(told(item("0.5").replace('"', "'")), 1) == ((0.5,), (0.0,))
+    assert units_of_bands(told(item("m", role="UnitType"))) == {0: "m"}
+
+
 @pytest.mark.parametrize(
     "items",
     [
@@ -38,17 +54,29 @@ def test_each_band_has_its_scale_and_offset() -> None:
         item("0.5", sample="-1"),
         item("0.5", sample=None),
         item("0.5", sample="one"),
+        item("0.5", sample="1_0"),
         item("half"),
         item(""),
+        item("1_0"),
+        item("\u0663"),
+        item("0.5").replace(' name="SCALE"', ""),
+        item("0.5").replace("sample", "Sample"),
+        item("0.5").replace("Item", "item"),
         item("0.5") + "<Item>",
         item("0.5") + "<!-- a comment -->",
         item("0.5") + "<?x?>",
     ],
 )
 def test_what_gdal_may_read_otherwise_is_refused(items: str) -> None:
-    """A band that is none, a number that is none, and XML that is none or has more than elements."""
+    """A band that is none, a number that is none, and XML that is none or has more than plain items."""
     with pytest.raises(UnsupportedError):
         scales_and_offsets(told(items), 2)
+
+
+def test_items_of_another_root_are_refused() -> None:
+    """GDAL skips all of them."""
+    with pytest.raises(UnsupportedError):
+        scales_and_offsets(tagged(f"<Metadata>{item('0.5')}</Metadata>"), 1)
 
 
 def test_xml_without_scales_is_not_parsed() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, BandClass, kept_unit
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
+from pixel_gather.io.geotiff.nodata_tag import NUMBER
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _COLOURS: Final = frozenset(
 )
 """GDAL's colour interpretations in lower case, without palette, grey and undefined."""
 
+_BAND: Final = re.compile(r"[0-9]{1,5}")
 _WHOLE: Final = re.compile(r"-?\d{1,10}")
 _ENTITIES: Final = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 """GDAL escapes a text before it writes it as XML, which escapes it again."""
@@ -33,17 +35,16 @@ def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple
         NeedBytes: The text has not been fetched yet.
     """
     scales, offsets = [1.0] * n_bands, [0.0] * n_bands
-    for item in _items(ifd, b'"scale"', b'"offset"'):
+    for item in _items(ifd, b"scale", b"offset"):
         values = {"scale": scales, "offset": offsets}.get(item.get("role", "").lower())
         if values is None:
             continue
-        try:
-            number, band = float((item.text or "").strip()), int(item.get("sample", "-1"))
-        except ValueError as error:
-            raise UnsupportedError("scale or offset is not a number") from error
-        if not 0 <= band < n_bands:
+        number, band = (item.text or "").strip(), item.get("sample", "")
+        if not NUMBER.fullmatch(number):
+            raise UnsupportedError("scale or offset is not a number")
+        if not _BAND.fullmatch(band) or int(band) >= n_bands:
             raise UnsupportedError("scale or offset of no band")
-        values[band] = number
+        values[int(band)] = float(number)
     return tuple(scales), tuple(offsets)
 
 
@@ -89,7 +90,7 @@ def flags_of_bands(ifd: Ifd) -> Mapping[int | None, tuple[BandClass, ...]]:
     """
     said: dict[tuple[str | None, str | None], str] = {
         (item.get("name"), item.get("sample")): _unescape(item.text or "")
-        for item in _items(ifd, b'"flag_values"')
+        for item in _items(ifd, b"flag_values")
     }
     return {
         None if sample is None else int(sample): _flags(values, said.get(("flag_meanings", sample), ""))
@@ -116,7 +117,7 @@ def overview_resampling(ifd: Ifd) -> str | None:
         UnsupportedError: As in `scales_and_offsets`.
         NeedBytes: The text has not been fetched yet.
     """
-    items = _items(ifd, b"OVERVIEW_RESAMPLING")
+    items = _items(ifd, b"overview_resampling")
     named = (item.text for item in items if item.get("name") == "OVERVIEW_RESAMPLING")
     return next((each.strip().upper() for each in named if each), None)
 
@@ -135,22 +136,34 @@ def _text(ifd: Ifd) -> bytes:
 
 def _told_of_bands(ifd: Ifd, role: str) -> Iterator[tuple[int, str]]:
     """Yield the band, from 0, and the text of each item of this role."""
-    for item in _items(ifd, f'"{role}"'.encode()):
+    for item in _items(ifd, role.encode()):
         band = item.get("sample", "")
-        if item.get("role") == role and band.isdecimal():
+        if item.get("role", "").lower() == role and _BAND.fullmatch(band):
             yield int(band), item.text or ""
 
 
 def _items(ifd: Ifd, *words: bytes) -> list["Element"]:
-    """Parse the items of XML without a document type; none if it has none of these words."""
+    """Parse the items of XML without a document type; none if no attribute has one of these values.
+
+    The words are in small letters. GDAL takes them in any.
+    """
     text = _text(ifd)
-    if not any(word in text for word in words):
+    folded = text.lower()
+    if not any(b'"%b"' % word in folded or b"'%b'" % word in folded for word in words):
         return []
     from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
 
     if b"<!" in text or b"<?" in text:
         raise UnsupportedError("GDAL metadata with a document type")
     try:
-        return ET.fromstring(text).findall("Item")  # noqa: S314 # no DOCTYPE, so no entities; size bounded
+        root = ET.fromstring(text)  # noqa: S314 # no DOCTYPE, so no entities; size bounded
     except (ET.ParseError, ValueError) as error:
         raise UnsupportedError("GDAL metadata is not XML") from error
+    if root.tag != "GDALMetadata" or not all(map(_is_plain, root)):
+        raise UnsupportedError("GDAL metadata of another form")
+    return list(root)
+
+
+def _is_plain(item: "Element") -> bool:
+    """Tell whether GDAL reads the item as it stands there: it skips one without a name, and folds letters."""
+    return item.tag == "Item" and "name" in item.attrib and all(map(str.islower, item.attrib))

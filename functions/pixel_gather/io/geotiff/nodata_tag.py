@@ -10,7 +10,7 @@ from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
 _MAX_NBYTES: Final = 256
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]|[+-]?[Ii]nf")
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]|[+-]?[Ii]nf", re.ASCII)
 """Numbers that Python and GDAL parse alike."""
 
 
@@ -29,7 +29,7 @@ def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
         NeedBytes: The text has not been fetched yet.
     """
     text = (ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES) or b"").decode("latin-1").strip(" ")
-    if dtype.kind not in "iu" or not _NUMBER.fullmatch(text):
+    if dtype.kind not in "iu" or not NUMBER.fullmatch(text):
         return False
     value, limits = float(text), np.iinfo(dtype)
     return limits.min <= value <= limits.max and not value.is_integer()
@@ -71,7 +71,7 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
     if _INTEGER.fullmatch(text):
         value = int(text)
     else:
-        if not _NUMBER.fullmatch(text) or limits.bits == 64:  # noqa: PLR2004 # GDAL parses these as integers
+        if not NUMBER.fullmatch(text) or limits.bits == 64:  # noqa: PLR2004 # GDAL parses these as integers
             raise UnsupportedError("nodata")
         as_float = float(text)
         if not as_float.is_integer():
@@ -82,7 +82,7 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
 
 def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
     """Return the number at the precision of the dtype, or None where float16 cannot hold it."""
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         raise UnsupportedError("nodata")
     value = float(text)
     if dtype.kind == "c" and not abs(value) <= _MAX_INT16:  # complex integers look like complex64 here
