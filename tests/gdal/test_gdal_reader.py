@@ -344,6 +344,18 @@ def test_header_says_what_bands_mean(overview: int | None, tmp_path: Path) -> No
     assert {each.unit for each in heights} == {"mm"}
 
 
+@pytest.mark.long
+def test_a_broken_geokey_keeps_no_file_from_being_read(tmp_path: Path) -> None:
+    """GDAL reports it, and reads the rest. Rasterio raises that only when it is asked for colours."""
+    points = [value for col, row in ((0, 0), (16, 0), (0, 16)) for value in (col, row, 0.0, col, row, 0.0)]
+    keys = (1, 1, 0, 1, 1026, 34737, 4, 0)  # a citation in a text that is absent
+    tags = [(33922, "d", len(points), tuple(points), True), (34735, "H", len(keys), keys, True)]
+    zeros = np.zeros((1, 16, 16), np.uint8)
+    tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
+
+    assert _header((tmp_path / "a.tif").read_bytes(), overview=None).crs is None
+
+
 def _header_of(path: Path, content: bytes, overview: int | None, *, unit: str = "") -> Header:
     """Return the header of an image, to which a palette is given if it wants one."""
     path.write_bytes(content)

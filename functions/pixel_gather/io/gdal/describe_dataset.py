@@ -2,10 +2,13 @@
 
 import functools
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
+from rasterio._err import CPLE_BaseError
 from rasterio.crs import CRS
+from rasterio.enums import ColorInterp
 from rasterio.errors import CRSError
 
 from pixel_gather.core.model.band_meaning import MOST_CLASSES, kept_unit
@@ -43,13 +46,24 @@ def describe(dataset: Any) -> dict[str, Any]:
 
 def meanings(dataset: Any) -> list[tuple[str | None, list[tuple[int, str]], str]]:
     """Return what is said of each band: its colour, its palette, its unit. Empty if nothing is."""
-    colours = [None if each.name in _SAYS_NOTHING else each.name for each in dataset.colorinterp]
+    colours = [None if each.name in _SAYS_NOTHING else each.name for each in _colours(dataset)]
     palette = _palette(dataset) if colours == ["palette"] else []
     found = [
         (None if each == "palette" and not palette else each, palette, kept_unit(unit or ""))
         for each, unit in zip(colours, dataset.units, strict=True)
     ]
     return found if any(colour or unit for colour, _, unit in found) else []
+
+
+def _colours(dataset: Any) -> tuple[ColorInterp, ...]:
+    """Return GDAL's colour of each band.
+
+    Rasterio raises here whatever GDAL has last reported, such as a broken GeoKey that it could do without,
+    and forgets it.
+    """
+    with suppress(CPLE_BaseError):
+        return tuple(dataset.colorinterp)
+    return tuple(dataset.colorinterp)
 
 
 def _palette(dataset: Any) -> list[tuple[int, str]]:
