@@ -168,6 +168,20 @@ def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("dtype", "nodata"), [("u8", 2**64 - 1), ("u8", 2**60 + 1), ("i8", -(2**60) - 1)])
+def test_a_nodata_that_rasterio_rounds_stays_exact(tmp_path: Path, dtype: str, nodata: int) -> None:
+    """Rasterio has a float64, or None for the largest integer. That is no other header."""
+    keys, text = _keys(1, 1, 0, 1, 1024, 0, 1, 1), str(nodata)
+    words = (42113, "s", len(text) + 1, text, True)
+    tiff(tmp_path / "a.tif", np.zeros((16, 16), dtype), SCALE, TIEPOINT, keys, words)
+
+    (opened,), (told,), _ = _open(tmp_path / "a.tif")
+
+    assert opened.header.nodata == nodata
+    assert told.nodata != nodata
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("citation", "metres"),
     [

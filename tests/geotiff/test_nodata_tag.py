@@ -29,7 +29,7 @@ def told(text: str | None) -> Ifd:
         ("u1", "256.0", None), ("u1", ".5", None), ("u1", "7.", 7), ("i1", "-128", -128),
         ("i1", "-129", None),
         ("i4", "-2147483648", -(2**31)), ("i4", "-2147483649", None), ("u4", "4294967295.0", 2**32 - 1),
-        ("i1", "inf", None), ("i8", "9223372036854775808", None), ("u8", "7", 7),
+        ("i1", "inf", None), ("u8", "7", 7),
         ("f4", "-inf", -math.inf), ("f4", "+Inf", math.inf), ("f4", "1.#INF", math.inf),
         ("f8", "-1.#INF", -math.inf), ("f4", "16777217", 16777216.0), ("f8", "16777217", 16777217.0),
         ("f2", "65504", 65504.0), ("f2", "-65504", -65504.0), ("f2", "65505", None), ("f2", "-7e4", None),
@@ -37,13 +37,19 @@ def told(text: str | None) -> Ifd:
         ("c8", "32767", 32767.0), ("c8", "-32767", -32767.0), ("c16", "0.5", 0.5), ("f4", "1e5", 1e5),
         ("u1", "0", 0), ("u1", "256", None), ("u1", "nan", None), ("u1", "0.5", None), ("u2", "-9999", None),
         ("i8", "9223372036854775807", 2**63 - 1), ("i8", "-9223372036854775808", -(2**63)),
-        ("u8", "18446744073709551615", 2**64 - 1), ("u8", "-1", None), ("f2", "1e6", None),
+        ("i8", "9223372036854775808", 2**63 - 1), ("i8", "-9223372036854775809", -(2**63)),
+        ("u8", "18446744073709551615", 2**64 - 1), ("u8", "18446744073709551616", 2**64 - 1),
+        ("u8", "-1", 2**64 - 1), ("u8", "-9999", 2**64 - 9999), ("u8", "-18446744073709551615", 1),
+        ("u8", "-18446744073709551616", 2**64 - 1), ("f2", "1e6", None),
         ("f4", "0.1", float(np.float32(0.1))), ("f4", "1e39", math.inf), ("f8", "-1.7e308", -1.7e308),
         ("f4", "-1.79769313486232e+308", -math.inf),
     ],
 )  # fmt: skip
 def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expected: float | None) -> None:
-    """None where it cannot hold it. Integers stay integers, and floats floats."""
+    """None where it cannot hold it. Integers stay integers, and floats floats.
+
+    Those of 64 bits become what C makes of the text: GDAL has the unsigned one of -1 for nodata, too.
+    """
     nodata = parse_nodata(told(text), np.dtype(dtype))
 
     assert nodata == expected

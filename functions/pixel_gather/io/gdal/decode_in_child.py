@@ -22,6 +22,7 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving, MaskFlags
 from rasterio.windows import Window as RasterioWindow
 
+from pixel_gather.core.model.source import MAX_EXACT
 from pixel_gather.io import limit_child
 from pixel_gather.io.child_channel import PLACE, Channel, Kind
 from pixel_gather.io.gdal import gdal_error_status
@@ -257,13 +258,21 @@ def read_mask(dataset: Any, window: RasterioWindow, bands: Sequence[int]) -> np.
         return np.asarray(dataset.read_masks([bands[0]], window=window))
     if all(each == [MaskFlags.all_valid] for each in flags):
         return None
-    is_plain = all(each in ([MaskFlags.nodata], [MaskFlags.all_valid]) for each in flags)
-    if is_plain and all(_is_exact_nodata(dataset, band) for band in bands):
+    told = zip(flags, bands, strict=True)
+    if all(
+        each == [MaskFlags.all_valid] or (each == [MaskFlags.nodata] and _is_exact_nodata(dataset, band))
+        for each, band in told
+    ):
         return None
     return np.asarray(dataset.read_masks(bands, window=window))
 
 
 def _is_exact_nodata(dataset: Any, band: int) -> bool:
-    """Tell whether a band has no nodata value, or is of integers and has an integer as nodata."""
+    """Tell whether a band is of integers and has an integer as nodata that rasterio knows exactly.
+
+    Rasterio knows it as a float64, and has None for the largest integers of 64 bits.
+    """
     value, dtype = dataset.nodatavals[band - 1], array_dtype(dataset)
-    return value is None or (dtype.kind in "iu" and nodata_in(value, dtype) is not None)
+    if value is None or abs(value) > MAX_EXACT:
+        return False
+    return dtype.kind in "iu" and nodata_in(value, dtype) is not None

@@ -7,8 +7,11 @@ from hashlib import blake2b
 from time import perf_counter
 from typing import Final, Protocol
 
+import numpy as np
+
 from pixel_gather.core.model.source import Cost, Header
 from pixel_gather.io.geotiff.ifd import Ifd, Tag
+from pixel_gather.io.geotiff.nodata_tag import as_rasterio_tells
 from pixel_gather.io.geotiff.transform import parse_heights
 from pixel_gather.io.geotiff.unsupported import UnsupportedError
 
@@ -94,9 +97,10 @@ class GdalsCrs:
 
 
 def _is_alike(header: Header, gdal_header: Header) -> bool:
-    """Compare all fields except ``crs`` and ``is_tiled``.
+    """Compare all fields except ``crs`` and ``is_tiled``, and nodata as rasterio tells it.
 
     GDAL cannot tell whether a single column of blocks consists of tiles or of strips.
     """
-    expected = replace(header, crs=gdal_header.crs, is_tiled=gdal_header.is_tiled)
+    nodata = as_rasterio_tells(header.nodata, np.dtype(header.dtype))
+    expected = replace(header, crs=gdal_header.crs, is_tiled=gdal_header.is_tiled, nodata=nodata)
     return repr(gdal_header) == repr(expected)  # as text, for NaN equals NaN there

@@ -66,18 +66,38 @@ def parse_nodata(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
     return _floating(text, dtype)
 
 
+def as_rasterio_tells(nodata: float | None, dtype: np.dtype[Any]) -> float | None:
+    """Return a nodata value as rasterio has it: rounded to float64, and None where that exceeds the dtype."""
+    if nodata is None or dtype.kind not in "iu":
+        return nodata
+    rounded = int(float(nodata))
+    return rounded if rounded <= np.iinfo(dtype).max else None
+
+
 def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
     """Return an integer within the limits, or None."""
+    is_parsed_by_c = limits.bits == 64  # noqa: PLR2004 # GDAL parses narrower ones as float64
     if _INTEGER.fullmatch(text):
         value = int(text)
+        if is_parsed_by_c:
+            return _as_c_does(value, limits)
     else:
-        if not NUMBER.fullmatch(text) or limits.bits == 64:  # noqa: PLR2004 # GDAL parses these as integers
+        if not NUMBER.fullmatch(text) or is_parsed_by_c:
             raise UnsupportedError("nodata")
         as_float = float(text)
         if not as_float.is_integer():
             return None
         value = int(as_float)
     return value if limits.min <= value <= limits.max else None
+
+
+def _as_c_does(value: int, limits: np.iinfo[Any]) -> int:
+    """Return what C's ``strtoll`` or ``strtoull`` makes of a number. The latter takes -1 for the largest."""
+    if limits.kind == "u" and abs(value) <= limits.max:
+        return value % (1 << limits.bits)
+    if limits.kind == "u":
+        return int(limits.max)
+    return min(max(value, int(limits.min)), int(limits.max))
 
 
 def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
