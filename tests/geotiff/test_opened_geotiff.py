@@ -10,6 +10,7 @@ import pytest
 import rasterio
 
 from geotiff.small_tiffs import (
+    ASCII,
     HREF,
     LONG,
     SHORT,
@@ -326,6 +327,21 @@ def test_absent_tiles_with_a_nodata_that_cannot_be_are_left_to_gdal(tmp_path: Pa
     assert source.header.nodata is None
     with pytest.raises(UnsupportedError, match="absent tiles"):
         pixels(source)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0.1", None), ("-.5", None), ("-0.", 0), ("-7.", -7)])
+def test_absent_tiles_of_complex_integers_hold_integers(text: str, expected: int | None) -> None:
+    """GDAL rounds their nodata, and knows no negative zero."""
+    shorts = {256: 16, 257: 16, 258: 32, 259: 1, 262: 1, 277: 1, 284: 1, 322: 16, 323: 16, 339: 5}
+    tags: dict[int, tuple[int, Sequence[int]]] = {tag: (SHORT, (value,)) for tag, value in shorts.items()}
+    tags |= {324: (LONG, (0,)), 325: (LONG, (0,)), 42113: (ASCII, text.encode() + b"\0")}
+    source = opened(handwritten(dict(sorted(tags.items()))))
+
+    if expected is None:
+        with pytest.raises(UnsupportedError, match="rounds"):
+            pixels(source)
+    else:
+        assert pixels(source).tobytes() == np.full((1, 16, 16), expected, "complex64").tobytes()
 
 
 def test_the_first_read_learns_from_every_file_but_those_of_an_index(tmp_path: Path) -> None:

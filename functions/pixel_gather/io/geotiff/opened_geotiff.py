@@ -230,6 +230,10 @@ class OpenedGeoTiff:
         if nodata is None and Tag.GDAL_NODATA in self.first.entries:
             raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
         value = 0 if nodata is None else nodata
+        if self.layout.is_complex_int:
+            if value != int(value):
+                raise UnsupportedError("absent tiles of integers, with a nodata that GDAL rounds")
+            value = int(value)  # they have no negative zero
         for tile_read in tile_reads:
             fill_tile(value, tile_read, self.layout, out=outs[tile_read.window], bands=bands)
 
