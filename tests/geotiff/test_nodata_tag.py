@@ -122,6 +122,9 @@ def test_gdal_hides_the_integer_below_a_fraction(dtype: str, text: str | None, *
         ([math.inf], math.inf, False),
         ([math.nan], math.nan, False),
         ([7.00001], None, False),
+        ([-1.7e308], -1e308, True),
+        ([1.7e308], -1e308, False),
+        ([-math.inf], -1e308, False),
     ],
 )
 def test_floats_close_to_nodata_are_near(pixels: list[float], nodata: float | None, *, is_near: bool) -> None:

@@ -33,6 +33,7 @@ SIDE: Final = 40
 RNG: Final = np.random.default_rng(11)
 RGB: Final = RNG.integers(0, 4, (3, SIDE, SIDE)).astype("uint8") * 50
 RGBA: Final = RNG.integers(0, 3, (4, SIDE, SIDE)).astype("uint8") * 100
+FAR: Final = np.resize(np.array([-3.2e38, -1e38, -1e30, 0, 5, 3.2e38], "float32"), (1, SIDE, SIDE))
 SHOWN: Final = (RNG.random((3, SIDE, SIDE)) > 0.5).astype("uint8") * 255
 OPAQUE: Final[dict[str, Any]] = {
     "photometric": "rgb",
@@ -138,6 +139,9 @@ KINDS: Final = {
         for dtype in ("float16", "float32", "float64")
         for nodata in (-9999.0, 0.1, 0.0, 3.4028234663852886e38)
     },
+    "float32 far from a huge nodata": plain(FAR, nodata="-3.4028234663852886e+38"),
+    "float32 whose sum with nodata overflows": plain(FAR, nodata="-5e37"),
+    "float64 far from a huge nodata": plain(FAR.astype("float64") * 1e269, nodata="-1.7e308"),
     "complex": plain(half_imaginary(around(-9999, "float32"))[:, :, :], nodata="-9999"),
 }
 """Functions that write a file of each kind."""

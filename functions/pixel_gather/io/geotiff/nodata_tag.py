@@ -38,12 +38,14 @@ def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
 def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
     """Tell whether any pixel is close to the nodata value without being equal. GDAL may mask such a pixel.
 
-    GDAL compares only the real part of complex numbers.
+    GDAL compares only the real part of complex numbers. A pixel is also close where its sum with nodata
+    overflows: GDAL takes a share of that sum for its bound. So -3.4e38 may hide -1e38.
     """
     if nodata is None or pixels.dtype.kind not in "fc" or not np.isfinite(nodata):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         is_close = np.abs(pixels.real - nodata) <= _NEAR * abs(nodata)
+        is_close |= np.isinf(pixels.real + nodata) & np.isfinite(pixels.real)
     return bool((is_close & (pixels != nodata)).any())
 
 
