@@ -68,6 +68,18 @@ def test_a_broken_list_is_refused(values: tuple[int, ...], reason: str) -> None:
         keys_of(*values, doubles=(0.5, 1.5), text=b"abc\0")
 
 
+@pytest.mark.parametrize("values", [(1026, 34737, 0, 0), (2057, 34736, 0, 0), (1024, 0, 0, 2)])
+def test_an_empty_value_in_a_tag_that_is_absent_is_refused(values: tuple[int, ...]) -> None:
+    """GDAL then gives the file no CRS."""
+    with pytest.raises(UnsupportedError, match="missing"):
+        keys_of(1, 1, 0, 1, *values)
+
+
+def test_an_empty_text_is_read() -> None:
+    """Its tag is there."""
+    assert keys_of(1, 1, 0, 1, 1026, 34737, 0, 0, text=b"\0") == {1026: ""}
+
+
 def test_a_list_of_another_type_is_refused() -> None:
     """The list is of SHORTs."""
     with pytest.raises(UnsupportedError, match="broken"):

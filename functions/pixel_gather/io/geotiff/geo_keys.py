@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
 from typing import Final
@@ -19,6 +20,7 @@ _SHORT: Final = 3
 _REVISIONS: Final = ((1, 1, 0), (1, 1, 1))
 
 type GeoKeys = dict[int, int | tuple[float, ...] | str]
+type _Stored = Mapping[int, tuple[float, ...] | str | None]
 
 
 def parse_geo_keys(ifd: Ifd) -> GeoKeys:
@@ -35,8 +37,12 @@ def parse_geo_keys(ifd: Ifd) -> GeoKeys:
     is_whole = len(values) >= _PER_KEY and len(values) >= _PER_KEY * (values[3] + 1)
     if entry.kind != _SHORT or not is_whole or values[:3] not in _REVISIONS:
         raise UnsupportedError("the list of GeoKeys is broken")
-    doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
-    text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")
+    doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES)
+    text = ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES)
+    stored: _Stored = {
+        Tag.GEO_DOUBLE_PARAMS: doubles,
+        Tag.GEO_ASCII_PARAMS: None if text is None else text.decode("latin-1"),
+    }
     keys: GeoKeys = {}
     last = 0
     stop = _PER_KEY * (values[3] + 1)  # some writers leave a line of zeros after the list
@@ -44,22 +50,19 @@ def parse_geo_keys(ifd: Ifd) -> GeoKeys:
         key, location, count, value = values[first : first + _PER_KEY]
         if key <= last:
             raise UnsupportedError("GeoKeys are out of order")
-        keys[key] = (
-            value if location == 0 and count == 1 else _read_stored_key(location, value, count, doubles, text)
-        )
+        is_here = location == 0 and count == 1
+        keys[key] = value if is_here else _read_stored_key(stored.get(location), value, count)
         last = key
     return keys
 
 
 def _read_stored_key(
-    location: int, index: int, count: int, doubles: tuple[float, ...], text: str
+    values: tuple[float, ...] | str | None, index: int, count: int
 ) -> tuple[float, ...] | str:
-    """Return a value that is stored in another tag."""
-    values = {Tag.GEO_DOUBLE_PARAMS: doubles, Tag.GEO_ASCII_PARAMS: text}.get(location, ())  # type: ignore[call-overload] # an int is as good as the Tag of its value
-    if index + count > len(values):
+    """Return a value that is stored in another tag. Without that tag, GDAL takes no key at all."""
+    if values is None or index + count > len(values):
         raise UnsupportedError("a GeoKey's value is missing")
-    stored: tuple[float, ...] | str = values[index : index + count]
-    return stored
+    return values[index : index + count]
 
 
 class Key(IntEnum):
