@@ -189,6 +189,7 @@ def test_what_tiff_allows_is_read(tags: Tags, changes: Tags) -> None:
             "predictor on integers",
         ),
         (STRIPS, {Tag.COMPRESSION: (LONG, (50002,)), Tag.SAMPLE_FORMAT: (SHORT, (2,))}, "JPEG XL"),
+        *((STRIPS, {tag: (SHORT, (1,))}, "before TIFF 6.0") for tag in (Tag.MATTEING, Tag.DATA_TYPE)),
         (TILES, {Tag.TILE_DEPTH: (SHORT, (2,))}, "three dimensions"),
         (TILES, {Tag.STRIP_OFFSETS: (LONG, (8,))}, "neither tiles nor strips"),
         (TILES, {Tag.STRIP_BYTE_COUNTS: (LONG, (8,))}, "neither tiles nor strips"),

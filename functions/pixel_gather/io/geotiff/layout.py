@@ -216,6 +216,8 @@ def parse_layout(ifd: Ifd) -> TileLayout:
     n_bands = ifd.integer(Tag.SAMPLES_PER_PIXEL, 1)
     if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE and 1 <= n_bands <= MAX_BANDS):
         raise UnsupportedError("no or too many pixels or bands")
+    if Tag.MATTEING in ifd.entries or Tag.DATA_TYPE in ifd.entries:
+        raise UnsupportedError("the tags for alpha and sample formats of before TIFF 6.0")
     stored, dtype = _dtypes(ifd, n_bands)
     compression, predictor = _coding(ifd)
     planar = ifd.integer(Tag.PLANAR_CONFIGURATION, 1)
