@@ -368,6 +368,24 @@ def test_a_row_that_fails_again_tells_its_last_reason() -> None:
     assert tries(grown) == [1, 2, 1, 1]
 
 
+def test_a_row_that_is_left_alone_tells_what_it_told() -> None:
+    """Also why it could not be read, though another row is tried again."""
+    grown = place(1)
+    images: Any = grown.reader.images
+    images["s3://b/2"] = np.ones((1, 20, 20), "float32")
+    grown.gather(rows(0, 1, 2))
+    (before,) = read_row_table(grown.contents()[ROWS_KEY])[1]
+    come_back(grown, 1)
+
+    grown.append(rows(3))
+
+    (after,) = read_row_table(grown.contents()[ROWS_KEY])[1]
+    assert statuses(grown)[:2] == [0, 0]
+    assert before["failure"][2]
+    for name, values in before.items():
+        np.testing.assert_array_equal(after[name][[0, 2]], values[[0, 2]], err_msg=name)
+
+
 def test_two_finishes_of_a_try_put_the_same_files() -> None:
     """One may begin when the other has put its table, and has not committed it."""
     grown = back_again()
