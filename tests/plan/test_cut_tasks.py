@@ -82,6 +82,7 @@ def test_first_rows_of_an_append_fill_the_shard_that_is_there() -> None:
 
     assert list(row_ranges(plan)) == [(3, 4), (4, 6), (6, 7)]
     assert [each.n_rows for each in tasks] == [1, 2, 1]
+    assert [each.places(plan) for each in tasks] == [[1], [0, 1], [0]]
     assert [each.object_keys(plan) for each in tasks] == [
         ["band_1/c/1/0/0"],
         ["band_1/c/2/0/0"],

@@ -509,6 +509,15 @@ def test_plan_cube_counts_the_work_of_scenes() -> None:
     assert told["parts"].rests_on[0] == f"{size(share * (A.nbytes + 512))} per source, 6 sources at one time"
 
 
+def test_a_plan_tells_how_many_pages_a_search_took() -> None:
+    """They are those of an API."""
+    table = replace(hrefs("a"), search_cost=SearchCost(n_gets=0, n_pages=3))
+
+    told = {each.what: each.how_much for each in planned(reader_of(a=A), table).estimate.figures}
+
+    assert told["search"] == "3 pages"
+
+
 def test_plan_cube_counts_no_header_of_a_source_that_is_indexed() -> None:
     """Of the only one."""
     table = replace(hrefs("a"), index={"s3://b/a": b"1"})

@@ -221,6 +221,13 @@ def test_features_may_have_500_columns() -> None:
         given_features([row | {"more": 1}], columns=FeatureColumns())
 
 
+@pytest.mark.parametrize("given", [[], [{"lon": 1.0, "lat": 2.0}, 5], "a.csv", 7])
+def test_what_holds_no_features_is_refused(given: object) -> None:
+    """A list holds a dict for each feature."""
+    with pytest.raises(RequestError, match="GeoJSON or a list of dicts"):
+        given_features(given, columns=FeatureColumns())
+
+
 @pytest.mark.parametrize("given", ["x", "y"])
 def test_the_coordinate_that_is_not_named_is_told(given: str) -> None:
     """Both are needed."""

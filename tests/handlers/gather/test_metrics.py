@@ -77,6 +77,7 @@ def test_sources_in_strips_are_counted_once_by_the_finish() -> None:
 
     assert not [name for name in of_a_strip if name.startswith("Sources")]
     assert "SourceOpenSeconds" in of_a_strip
+    assert by_name["GatherUsd"] == [0.5]
     assert (by_name["SourcesRead"], by_name["SourcesFailed"]) == ([5], [3])
     assert (by_name["SourcesMissing"], by_name["SourcesLost"]) == ([2], [1])
     assert {name for name in of_whole_windows if name.startswith("Sources")} == {"SourcesLost"}
