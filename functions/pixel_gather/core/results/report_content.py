@@ -248,7 +248,7 @@ def names_apart(places: Sequence[str]) -> list[str]:
     names = []
     for path in paths:
         n = 1
-        while n < len(path) and any(other != path and other[-n:] == path[-n:] for other in paths):
+        while any(other != path and other[-n:] == path[-n:] for other in paths):
             n += 1
         names.append("/".join(path[-n:]))
     return names
