@@ -24,7 +24,7 @@ from pixel_gather.core.plan.cut_tasks import ShardTask
 from pixel_gather.core.read.shard_buffers import ShardBuffers
 from pixel_gather.core.read.time_limits import ShardTimes
 from pixel_gather.engine.gather_shard import FilledShard
-from pixel_gather.engine.gather_shards import LastPlan, gather_shards
+from pixel_gather.engine.gather_shards import LastPlan, _in_turn, gather_shards
 from pixel_gather.engine.step_files import find_committed
 from pixel_gather.io.cube.zarr_cube import ZarrCube
 from support.appends import GrownPlace, cut, rows
@@ -359,6 +359,35 @@ async def test_worker_that_is_ended_ends_both_shards() -> None:
     with pytest.raises(asyncio.CancelledError):
         await work
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@in_loop
+async def test_worker_that_is_ended_between_two_shards_ends_the_one_it_stores() -> None:
+    """It may wait for the control files of the next one."""
+    ended: list[str] = []
+    is_between = asyncio.Event()
+
+    async def store(let_next: Callable[[], None]) -> None:
+        let_next()
+        try:
+            await asyncio.sleep(_LONGEST_S)
+        except asyncio.CancelledError:
+            ended.append("stored")
+            raise
+
+    async def work() -> None:
+        async with _in_turn() as begin:
+            await begin(store)
+            is_between.set()
+            await asyncio.sleep(_LONGEST_S)
+
+    working = asyncio.create_task(work())
+    await is_between.wait()
+    working.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert ended == ["stored"]
 
 
 @in_loop

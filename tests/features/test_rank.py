@@ -457,8 +457,24 @@ def test_a_band_that_no_scene_has_is_refused(folder: Path, tmp_path: Path) -> No
         rank(folder / "list.csv", by="ndwi")
 
     (tmp_path / "list.csv").write_text(f"href,band,scene\n{folder / 'red0.tif'},red,a\n")
-    with pytest.raises(RequestError, match="the list has no band blue; it has red"):
-        rank(tmp_path / "list.csv", by="blue / red")
+    for name in ("blue", "haze"):
+        with pytest.raises(RequestError, match=f"the list has no band {name}; it has red"):
+            rank(tmp_path / "list.csv", by=f"{name} / red")
+
+
+def test_a_percentile_of_more_pixels_than_a_worker_holds_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mean needs no memory."""
+    monkeypatch.setattr("pixel_gather.features.rank.strip_totals._MOST_EXACT", 100)
+
+    def first(statistic: str) -> dict[str, Any]:
+        return rank([folder / "red0.tif"], by="b1", statistic=statistic, precision="exact").rows()[0]
+
+    median, mean = first("median"), first("mean")
+
+    assert (median["status"], mean["status"]) == ("unsupported", "ok")
+    assert "percentiles are computed of at most 100 pixels" in median["reason"]
 
 
 def test_every_nth_pixel_is_a_sample_of_full_resolution(folder: Path) -> None:

@@ -235,7 +235,8 @@ def test_one_pixel_of_every_file(
     assert at_place == found
     assert (many_code, many["id"].partition("-")[0]) == (202, "points")
     assert large["id"] == many["id"]
-    assert json.loads(service.machine.found[many["id"]]["input"])["raw"] is True
+    begun = json.loads(service.machine.found[many["id"]]["input"])
+    assert (begun["raw"], begun["by"]) == (True, ["b1"])
     assert (no_code, no_place["field"]) == (422, "pixel")
 
 
