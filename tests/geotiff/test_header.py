@@ -96,6 +96,15 @@ def test_header_leaves_any_other_crs_to_gdal(tmp_path: Path, keys: ExtraTag) -> 
         opened(tiff(tmp_path / "a.tif", ZERO, SCALE, TIEPOINT, keys))
 
 
+@pytest.mark.parametrize("key", [(4096, 5773), (4099, 9002)])
+def test_control_points_with_heights_are_left_to_gdal(tmp_path: Path, key: tuple[int, int]) -> None:
+    """They give no CRS, but bands have the unit of the heights."""
+    keys = geo_keys((1024, 2), (2048, 4326), key)
+
+    with pytest.raises(UnsupportedError, match="heights"):
+        opened(tiff(tmp_path / "a.tif", ZERO, doubles(33922, *range(24)), keys))
+
+
 def test_header_has_the_nodata_of_its_tag(tmp_path: Path) -> None:
     """As a number of the image's dtype. An odd text is left to GDAL."""
     large = tiff(tmp_path / "a.tif", np.zeros((9, 9), "u8"), (42113, "s", 0, "18446744073709551615", True))

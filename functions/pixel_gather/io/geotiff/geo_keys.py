@@ -107,6 +107,15 @@ GDAL writes them beside the code. Where they differ from the code, GDAL uses the
 """
 
 
+_VERTICAL: Final = frozenset(range(4096, 4100))
+"""The keys of heights: CRS, citation, datum and unit."""
+
+
+def has_heights(keys: GeoKeys) -> bool:
+    """Tell whether any key is about heights. Bands without a unit of their own have that one for GDAL."""
+    return not _VERTICAL.isdisjoint(keys)
+
+
 def parse_crs(keys: GeoKeys) -> str | None:
     """Return ``EPSG:n``, or None where there are no keys.
 

@@ -5,7 +5,7 @@ from time import perf_counter
 
 from pixel_gather.core.model.source import Cost
 from pixel_gather.io.geotiff.gdals_crs import GdalsCrs, crs_digest
-from pixel_gather.io.geotiff.geo_keys import parse_crs, parse_geo_keys
+from pixel_gather.io.geotiff.geo_keys import has_heights, parse_crs, parse_geo_keys
 from pixel_gather.io.geotiff.geotiff_settings import GeoTiffSettings
 from pixel_gather.io.geotiff.header import build_header, find_overviews, reduced_header
 from pixel_gather.io.geotiff.header_bytes import HeaderBytes
@@ -149,6 +149,8 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
             crs = parse_crs(keys)
         except UnknownCrsError:
             is_known = False
+    elif has_heights(keys):
+        raise UnsupportedError("control points with heights, whose unit is that of bands")
     header = build_header(
         first,
         full,
