@@ -41,6 +41,8 @@ TAGS = {
     Tag.GEO_ASCII_PARAMS: "GeoAsciiParamsTag",
     Tag.GDAL_METADATA: "GDAL_METADATA",
     Tag.GDAL_NODATA: "GDAL_NODATA",
+    Tag.MATTEING: "Matteing",
+    Tag.DATA_TYPE: "DataType",
     Tag.TILE_DEPTH: "TileDepth",
 }
 KEYS = {
