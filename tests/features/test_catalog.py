@@ -426,6 +426,19 @@ def test_an_item_that_was_fine_once_stays_at_a_refresh(tmp_path: Path) -> None:
     assert (made.n_left_out, made.n_kept) == (1, 1)
 
 
+def test_a_catalog_stays_if_nothing_is_found_any_more(tmp_path: Path) -> None:
+    """An empty one would hide that the source of the scenes has moved."""
+    file, place = tmp_path / "items.json", tmp_path / "catalog.parquet"
+    file.write_bytes(lines(*GOOD))
+    make_catalog(file, kind="items_file", to=place)
+    file.write_text('{"type": "FeatureCollection", "features": []}')
+
+    with pytest.raises(RequestError, match="no scene was found, so there is nothing to catalog"):
+        refresh_catalog(to=place)
+
+    assert ids(place) == ALL_GOOD
+
+
 def test_a_scene_stays_as_it_was_while_a_file_of_it_cannot_be_read(tmp_path: Path) -> None:
     """A refresh neither removes it nor takes a band from it."""
     rows = ["href,time,band,scene"]

@@ -36,6 +36,12 @@ def member(arrays: Mapping[str, Any] | None = None, **columns: Any) -> Member:
     )
 
 
+def test_a_column_that_no_cube_has_is_refused() -> None:
+    """Cubes that are added may lack one that was kept of the first ones."""
+    with pytest.raises(RequestError, match="no member's rows have a column 'cloud'"):
+        joined_rows([member(time=TIMES)] * 2, ("time", "cloud"), first_member=0)
+
+
 def test_each_cubes_rows_are_padded_to_whole_shards() -> None:
     """A row of padding has no time, no status, no pixel and no value."""
     columns: dict[str, Any] = {

@@ -38,6 +38,8 @@ def test_settings_name_the_variable_that_is_missing(name: str) -> None:
         ("PIXEL_GATHER_CONCURRENCY", "0"),
         ("PIXEL_GATHER_CONCURRENCY", "many"),
         ("PIXEL_GATHER_SHARD_MEMORY_MIB", "-1"),
+        ("PIXEL_GATHER_SHARD_MEMORY_MIB", "[]"),
+        ("PIXEL_GATHER_SHARD_MEMORY_MIB", "[3538, 1769]"),
     ],
 )
 def test_settings_name_the_variable_that_is_wrong(name: str, value: str) -> None:
