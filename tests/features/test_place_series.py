@@ -13,6 +13,7 @@ from pixel_gather.core.errors import RequestError, StoreError
 from pixel_gather.features.series.series import series, sparkline
 from pixel_gather.features.series.series_page import page_html, write_page
 from pixel_gather.features.series.series_rows import PlaceSeries
+from pixel_gather.tables.part_folder import ImageRecord, LineStatus, line_dtype
 from pixel_gather_cli.commands.series import series_text
 from support.command_line import run
 
@@ -24,6 +25,18 @@ _POLYGON = {"type": "Polygon", "coordinates": [[[-106, 39], [-105, 39], [-105, 4
 def _files() -> list[Path]:
     hrefs = [line.partition(",")[0] for line in DEMO.read_text().splitlines()[1:]]
     return [(DEMO.parent / href).resolve() for href in hrefs]
+
+
+def test_a_part_that_cannot_be_read_tells_why() -> None:
+    """Elsewhere the image can be read, so the reason is that of its line."""
+    columns = ("b1",)
+    lines = np.zeros(1, line_dtype(columns))
+    lines["status"], lines["reason"], lines["v0"] = LineStatus.CORRUPT, 1, np.nan
+    record = ImageRecord(number=0, scene="s", time_us=None, hrefs=("a",), reasons=("late", "damaged"))
+
+    (row,) = PlaceSeries.of([(record, lines)], columns).rows
+
+    assert (row["status"], row["reason"], row["b1"]) == ("corrupt", "damaged", None)
 
 
 def test_a_point_has_rasterios_values_by_time() -> None:

@@ -3,11 +3,13 @@
 import io
 import json
 import math
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import BinaryIO
 from uuid import UUID
 
 import numpy as np
@@ -35,6 +37,14 @@ def _geojson(*geometries: object, **more: object) -> bytes:
 
 def _read(content: bytes, name: str = "a.csv", **columns: str) -> Features:
     return read_features(io.BytesIO(content), name=name, columns=FeatureColumns(**columns))
+
+
+def open_pipe(content: bytes) -> BinaryIO:
+    """Return the end of a pipe that holds this."""
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    return open(reading, "rb")  # noqa: PTH123 # of the caller
 
 
 _PLOT = FeatureColumns(id="plot")
@@ -219,6 +229,14 @@ def test_features_may_have_500_columns() -> None:
     assert len(given_features([row], columns=FeatureColumns())) == 1
     with pytest.raises(RequestError, match="there are more than 500 columns; leave some out"):
         given_features([row | {"more": 1}], columns=FeatureColumns())
+
+
+def test_features_come_from_a_pipe() -> None:
+    """It cannot be read again from its beginning."""
+    with open_pipe(json.dumps(_POINT).encode()) as pipe:
+        features = read_features(pipe, name="63", columns=FeatureColumns())
+
+    assert features.xs.tolist() == [11.5]
 
 
 @pytest.mark.parametrize("given", [[], [{"lon": 1.0, "lat": 2.0}, 5], "a.csv", 7])
@@ -461,6 +479,15 @@ def test_missing_values_of_a_data_frame_are_null() -> None:
     assert columns is not None
     found = {name: columns.column(name).to_pylist() for name in ("n", "text", "is_wet")}
     assert found == {"n": [7, None], "text": ["a", None], "is_wet": [True, None]}
+
+
+def test_nan_among_texts_is_null() -> None:
+    """So pandas writes a text that is missing."""
+    rows = [{"lon": 1.0, "lat": 2.0, "name": name} for name in ("a", float("nan"), None)]
+    columns = given_features(rows, columns=FeatureColumns()).columns
+
+    assert columns is not None
+    assert columns.column("name").to_pylist() == ["a", None, None]
 
 
 def test_values_of_numpy_and_databases_are_plain() -> None:
