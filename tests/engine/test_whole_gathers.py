@@ -279,30 +279,6 @@ def test_plan_gather_continues_no_gather_whose_transfer_is_not_allowed(
         gather.plan()
 
 
-@pytest.mark.parametrize(
-    ("limits", "is_refused"),
-    [({}, True), ({"times_source": 3499}, True), ({"times_source": 3500}, False)],
-)
-def test_plan_gather_continues_no_gather_whose_window_is_larger_than_allowed_now(
-    limits: dict[str, Any], *, is_refused: bool
-) -> None:
-    """The earlier run was allowed more. Files are not looked at again."""
-    gather = Gather()
-    gather.request = {
-        "window": {"pixels": [0, 0, 1120, 1000]},
-        "output": {},
-        "limits": {"times_source": 5000},
-    }
-    plan, _ = gather.plan()
-
-    gather.request = gather.request | {"limits": limits}
-    said = (
-        r"limits\.times_source: the window of 1,120 x 1,000 pixels is 3,500 times .* \(--times-source 5000\)"
-    )
-    with pytest.raises(BudgetError, match=said) if is_refused else nullcontext():
-        assert gather.plan()[0].claim == plan.claim
-
-
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
     """Sidecars of a deleted cube do not commit shards of the next one."""
     gather = Gather()

@@ -51,12 +51,7 @@ from pixel_gather.core.plan.plan_workload import (
     pool_of,
 )
 from pixel_gather.core.plan.reduced_table import ReducedTable, columns_of_scenes
-from pixel_gather.core.plan.refuse_costly_plans import (
-    LARGE_WINDOW,
-    MOST_TIMES_SOURCE,
-    check_limits,
-    check_transfer,
-)
+from pixel_gather.core.plan.refuse_costly_plans import check_limits, check_transfer
 from pixel_gather.core.plan.sample_headers import Sample, choose_levels, draft_slot, open_sample
 from pixel_gather.core.plan.sample_warnings import warnings_of_degrees
 from pixel_gather.core.plan.slot_draft import Draft
@@ -70,8 +65,13 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 _LARGE_SHARE: Final = 16
 """Bytes that a worker holds for each byte of the cube, from which errors tell of them."""
 
+_LARGE_WINDOW: Final = 2**20
+"""Windows of up to this many pixels may be any number of times larger than their sources."""
+
 _SAME_WIDTH: Final = 0.05
 """Share by which widths of pixels may differ that are meant to be the same: those of overviews do."""
+
+_MOST_TIMES_SOURCE: Final = 16
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -458,8 +458,8 @@ def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
     """Refuse a window that is much larger than the images: most of the cube would be empty."""
     window = drafts[0].slot.window
     width, height = max((draft.largest for draft in drafts), key=math.prod)
-    times, most = window.n_pixels / (width * height), limits.times_source or MOST_TIMES_SOURCE
-    if window.n_pixels > LARGE_WINDOW and times > most:
+    times, most = window.n_pixels / (width * height), limits.times_source or _MOST_TIMES_SOURCE
+    if window.n_pixels > _LARGE_WINDOW and times > most:
         raise BudgetError(
             f"the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
             f"times as large as the largest source that was looked at ({width:,} x {height:,}). The limit is "

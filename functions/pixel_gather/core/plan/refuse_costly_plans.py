@@ -16,12 +16,6 @@ _OF_TRANSFER: Final = "limits.transfer_usd"
 _MOST_TRANSFER_USD: Final = 1.0
 """Transfer between Regions that is paid for without being asked for."""
 
-LARGE_WINDOW: Final = 2**20
-"""Windows of up to this many pixels may be any number of times larger than their sources."""
-
-MOST_TIMES_SOURCE: Final = 16
-"""Limit of a larger window's pixels, as a multiple of its largest source's, if a request names none."""
-
 
 def check_limits(plan: CubePlan, limits: "Limits") -> None:
     """Refuse a plan over one of a request's limits.
@@ -60,25 +54,6 @@ def check_goes_on(plan: CubePlan, limits: "Limits") -> None:
             f"{dollars(usd)} would be paid for transfer between Regions, the limit is {dollars(limit_usd)}. "
             "Raise the limit, or deploy in the Region of the files",
             field=_OF_TRANSFER,
-        )
-    _check_times_source(plan, limits)
-
-
-def _check_times_source(plan: CubePlan, limits: "Limits") -> None:
-    """Refuse a window that was planned under a higher limit, and is larger than this one allows."""
-    was = plan.request.get("limits", {}).get("times_source") or MOST_TIMES_SOURCE
-    most = limits.times_source or MOST_TIMES_SOURCE
-    window = plan.slots[0].window
-    if window.n_pixels <= LARGE_WINDOW or most >= was or plan.append.again:
-        return
-    seen = [each.read_from for each in plan.slots]
-    times = min(below.n_pixels / (grid.width * grid.height) for grid, below in seen)
-    if times > most:
-        raise BudgetError(
-            f"the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} times as large as "
-            f"its sources, and the limit is {most:g} times. The earlier run, which goes on, was allowed "
-            f"{was:g}: give that limit again (--times-source {was:g}), or choose another place",
-            field="limits.times_source",
         )
 
 
