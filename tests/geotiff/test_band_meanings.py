@@ -16,7 +16,7 @@ from geotiff.test_packed_header import packed_header_of
 from pixel_gather.core.model.band_meaning import BandClass, BandMeaning
 from pixel_gather.io.geotiff.band_meanings import meanings_of
 from pixel_gather.io.geotiff.ifd import Tag
-from pixel_gather.io.geotiff.packed_header import PackedHeader, peek
+from pixel_gather.io.geotiff.packed_header import PackedHeader
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -168,20 +168,6 @@ def test_a_packed_header_keeps_what_is_said(tmp_path: Path) -> None:
     assert again.from_packed_header
     assert again.header.meanings == opened(source).header.meanings
     assert again.header.meanings[0].classes[0] == BandClass(value=10, name="forest", colour="#016400")
-
-
-def test_an_index_of_an_older_version_is_read(tmp_path: Path) -> None:
-    """Its headers end before what is said of the bands. Nothing is said then."""
-    source = MemoryObject(geotiff(tmp_path / "a.tif", noise((3, 20, 20), "uint8"), photometric="rgb"))
-    packed = packed_header_of(source)
-    fields = msgspec.msgpack.decode(packed)
-    older = msgspec.msgpack.encode(fields[: PackedHeader.__struct_fields__.index("meanings")])
-
-    again = opened_again(source, packed_header=older)
-
-    assert again.from_packed_header
-    assert again.header.meanings == ()
-    assert peek(older) is not None
 
 
 @pytest.mark.parametrize(

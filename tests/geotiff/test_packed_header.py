@@ -233,7 +233,8 @@ def changed(folder: Path, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": 2},
+        {"version": 1},
+        {"version": 3},
         {"etag": ""},
         {"width": 0},
         {"height": 1 << 31},

@@ -70,7 +70,7 @@ def packed_header_of(header: Header) -> bytes:
     """Return a packed header that any index takes. Its ETag also names the source; it knows no tile."""
     nowhere: Any = (4, 0)
     packed = PackedHeader(
-        version=1,
+        version=2,
         overview=None,
         etag=f"{header.href} {header.etag}",
         nbytes=header.nbytes,
@@ -99,6 +99,9 @@ def packed_header_of(header: Header) -> bytes:
         offsets=nowhere,
         byte_counts=nowhere,
         runs=(),
+        meanings=(),
+        units=(),
+        jpeg=None,
     )
     return msgspec.msgpack.encode(packed)
 

@@ -71,7 +71,7 @@ _PackedJpeg = tuple[Annotated[bytes, msgspec.Meta(max_length=MAX_TABLES_NBYTES)]
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """All fields of a packed header. The version comes first, so that any other is refused at once."""
 
-    version: Literal[1]
+    version: Literal[2]
     overview: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE)] | None
     etag: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
     nbytes: _Place
@@ -106,13 +106,13 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     offsets: _Array
     byte_counts: _Array
     runs: Annotated[tuple[PackedRun, ...], msgspec.Meta(max_length=_MAX_RUNS)]
-    meanings: tuple[_PackedMeaning, ...] = ()
-    """With a default, as all from here: older versions do not write it, and ignore it."""
+    meanings: tuple[_PackedMeaning, ...]
+    """Of each band; empty if nothing is said of any."""
 
-    units: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=MAX_BANDS)] = ()
+    units: Annotated[tuple[_Word, ...], msgspec.Meta(max_length=MAX_BANDS)]
     """Unit of each band; empty if no band has one."""
 
-    jpeg: _PackedJpeg | None = None
+    jpeg: _PackedJpeg | None
     """Of JPEG only."""
 
     @property
@@ -211,7 +211,7 @@ def _without_tiles(
     """Return all fields of a packed header but the runs of tiles."""
     is_plain = set(header.scales) == {1.0} and set(header.offsets) == {0.0}
     return {
-        "version": 1,
+        "version": 2,
         "overview": overview,
         "etag": header.etag or "",
         "nbytes": header.nbytes,
