@@ -6,9 +6,10 @@ from xml.sax.saxutils import escape
 import obstore
 import pytest
 from obstore.exceptions import BaseError, GenericError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import LocalStore
+from obstore.store import LocalStore, S3Store
 
 from pixel_gather.core.model.status import Status
+from pixel_gather.io.aws.sign_in import NO_CREDENTIALS
 from pixel_gather.io.store.object_store import open_store
 from pixel_gather.io.store.store_error_status import (
     classify_store_error,
@@ -110,6 +111,31 @@ def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.Mon
     assert status == Status.DENIED
     assert "it gave no reason (400): the credentials may have expired" in reason
     assert said_of_place(refused) == reason
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_container_whose_role_gives_no_credentials_is_denied(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal is not of the object: it would have been of the credentials' own address."""
+    (tmp_path / "token").write_text("any")
+    with serving(lambda _: Answer(status=status, body=b"")) as server:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.root}/v1/credentials")
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
+        store = S3Store(
+            "bucket",
+            region="eu-west-1",
+            endpoint=server.root,
+            client_options={"allow_http": True},
+            retry_config={"max_retries": 0},
+        )
+
+        with pytest.raises(BaseError) as refused:
+            obstore.get(store, "key")
+
+    found, reason, _ = classify_store_error(refused.value)
+    assert found is Status.DENIED
+    assert reason.startswith(NO_CREDENTIALS)
 
 
 ODD_NAMES = [

@@ -49,7 +49,8 @@ _OF_XML: Final = re.compile(
 )
 _URL: Final = re.compile(
     r"https://[^\s\"<]*|http://[^/\s\"<]*"
-    r"(?P<service>/latest/api/token|/latest/meta-data|/computeMetadata/|/metadata/identity/)?[^\s\"<]*"
+    r"(?P<service>/latest/api/token|/latest/meta-data|/v[12]/credentials|/computeMetadata/|/metadata/identity/)?"
+    r"[^\s\"<]*"
 )
 """Services of machines that hand out credentials answer without TLS, and have paths of their own."""
 
@@ -99,7 +100,10 @@ _OF_THE_STORE: Final[_ByText] = (
         ),
         (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
     ),
-    (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
+    (  # the roles of an instance and of a container
+        ("/latest/api/token", "/latest/meta-data", "/v1/credentials", "/v2/credentials"),
+        (Status.DENIED, NO_CREDENTIALS, 1),
+    ),
 )
 _OF_THE_OBJECT: Final[_ByText] = (
     (
