@@ -90,6 +90,7 @@ _WRONG = {
     "rank list.txt --by b1 --html s3://none/x.html": "--html: the page is written to this machine: give a",
     "rank list.txt --by b1 --statistics s3://none/x": "--statistics: the statistics are written to this",
     "ls here --log-file s3://none/x": "--log-file: the log is written to this machine: give a path",
+    "ls here --log-file ~who-is-it/none/x": "--log-file: ~who-is-it/none/x cannot be written",
     "check --save s3://none/x": "--save: the file is written to this machine: give a path",
     "emulate --env-file s3://none/x": "--env-file: the file is written to this machine: give a path",
     "report c --to s3://none/x": "--to: the folder is written to this machine: give a path",

@@ -176,7 +176,7 @@ def path_here(given: object, field: str, *, said: str) -> Path:
     text = place_text(given, field)
     if "://" in text:
         raise RequestError(f"{said} written to this machine: give a path", field=field)
-    return Path(text).expanduser()
+    return Path(with_home(text))
 
 
 def with_home(text: str) -> str:
