@@ -90,6 +90,7 @@ def test_rows_meet_all_conditions_and_missing_values_meet_none(where: str, rows:
         ("time > 'yesterday'", "where: 'yesterday' is no time"),
         ("time > 197001", "where: 197001 is no time; write one such as 2024-05-31"),
         ("time > 20241301", "where: 20241301 is no time; write one such as 2024-05-31"),
+        ("time > -5", "where: -5 is no time; write one such as 2024-05-31"),
     ],
 )
 def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> None:

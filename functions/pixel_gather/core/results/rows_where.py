@@ -1,5 +1,6 @@
 """Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -18,6 +19,7 @@ type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _FIELD: Final = "where"
 _MOST_SHOWN: Final = 4
+_DATED: Final = re.compile(r"[0-9]{4}-")
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": np.equal,
     "neq": np.not_equal,
@@ -141,7 +143,7 @@ def _period(value: Value) -> TimeRange:
     with suppress(RequestError):
         return as_time(value) or parse_period(text)
     no_time = RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD)
-    if "-" not in text:  # NumPy would take any whole number for a year
+    if not _DATED.match(text):  # NumPy would take any whole number for a year
         raise no_time
     try:  # such as 2024-05-31T10
         moment_us = int(np.datetime64(text.removesuffix("Z"), "us").astype("int64"))
