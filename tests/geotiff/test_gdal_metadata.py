@@ -62,6 +62,7 @@ def test_roles_may_have_capitals_or_other_quotes() -> None:
         item("0.5").replace(' name="SCALE"', ""),
         item("0.5").replace("sample", "Sample"),
         item("0.5").replace("Item", "item"),
+        item("0.5<b/>"),
         item("0.5") + "<Item>",
         item("0.5") + "<!-- a comment -->",
         item("0.5") + "<?x?>",
@@ -71,6 +72,12 @@ def test_what_gdal_may_read_otherwise_is_refused(items: str) -> None:
     """A band that is none, a number that is none, and XML that is none or has more than plain items."""
     with pytest.raises(UnsupportedError):
         scales_and_offsets(told(items), 2)
+
+
+def test_characters_as_numbers_are_left_to_gdal() -> None:
+    """It reads them within the text that it has escaped."""
+    with pytest.raises(UnsupportedError):
+        units_of_bands(told(item("&amp;#181;m", role="unittype")))
 
 
 def test_items_of_another_root_are_refused() -> None:

@@ -123,7 +123,13 @@ def overview_resampling(ifd: Ifd) -> str | None:
 
 
 def _unescape(text: str) -> str:
-    """Return a text as it was before GDAL escaped it."""
+    """Return a text as it was before GDAL escaped it.
+
+    Raises:
+        UnsupportedError: It has entities that GDAL does not write.
+    """
+    if "&#" in text:
+        raise UnsupportedError("GDAL metadata with characters as numbers")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
     return text
@@ -165,5 +171,9 @@ def _items(ifd: Ifd, *words: bytes) -> list["Element"]:
 
 
 def _is_plain(item: "Element") -> bool:
-    """Tell whether GDAL reads the item as it stands there: it skips one without a name, and folds letters."""
-    return item.tag == "Item" and "name" in item.attrib and all(map(str.islower, item.attrib))
+    """Tell whether GDAL reads the item as it stands there.
+
+    It skips items without a name or with other elements inside, and folds letters.
+    """
+    is_flat = item.tag == "Item" and not len(item)
+    return is_flat and "name" in item.attrib and all(map(str.islower, item.attrib))
