@@ -317,6 +317,14 @@ def test_floats_near_nodata_are_left_to_gdal(tmp_path: Path) -> None:
         pixels(source, masked=True)
 
 
+def test_halves_are_not_near_nodata_where_their_sum_is_more_than_a_half_holds(tmp_path: Path) -> None:
+    """GDAL adds them as wider numbers."""
+    image = np.array([[[-1000, 5, -65504]]], "float16")
+    source = opened(geotiff(tmp_path / "a.tif", image, nodata=-65504))
+
+    np.testing.assert_array_equal(pixels(source, masked=True)[0], image[0])
+
+
 def test_absent_tiles_with_a_nodata_that_cannot_be_are_left_to_gdal(tmp_path: Path) -> None:
     """Nobody knows which value they have."""
     path = tmp_path / "a.tif"

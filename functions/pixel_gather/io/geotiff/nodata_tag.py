@@ -45,7 +45,8 @@ def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         is_close = np.abs(pixels.real - nodata) <= _NEAR * abs(nodata)
-        is_close |= np.isinf(pixels.real + nodata) & np.isfinite(pixels.real)
+        total = np.add(pixels.real, nodata, dtype=np.promote_types(pixels.real.dtype, np.float32))
+        is_close |= np.isinf(total) & np.isfinite(pixels.real)
     return bool((is_close & (pixels != nodata)).any())
 
 
