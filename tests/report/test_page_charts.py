@@ -396,7 +396,7 @@ def test_value_of_one_small_window_is_said(n_rows: int, said: str) -> None:
 
 
 def test_a_page_has_values_of_a_bounded_number_of_measurements_and_says_so() -> None:
-    """A page of 64 bands was 26,000 pixels tall."""
+    """A page of 64 bands was 19,700 pixels tall."""
     evidence = read_evidence(
         MadeCube(n_rows=3, bands={f"A{n:02}": frozenset[int]() for n in range(26)}).stored(), place="cube"
     )

@@ -15,7 +15,7 @@ from pixel_gather.core.results.report import Report
 from pixel_gather.core.results.timed_run import Run
 from pixel_gather.core.results.timings import Floats, Integers
 
-MOST_SHOWN: Final = 24
+MOST_DRAWN: Final = 24
 """Most measurements whose windows, values and means a page shows."""
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]

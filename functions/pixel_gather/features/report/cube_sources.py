@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from pixel_gather.core.model.status import Status
-from pixel_gather.core.results.report_content import MOST_SHOWN, Coverage, Mask, Series, SourceRow
+from pixel_gather.core.results.report_content import MOST_DRAWN, Coverage, Mask, Series, SourceRow
 from pixel_gather.core.results.row_coordinates import NO_TIME
 from pixel_gather.core.results.timings import Floats, Integers, Timings
 from pixel_gather.core.time_range import cut_to_period
@@ -230,7 +230,7 @@ def _series(
 ) -> tuple[Series, ...]:
     """Return the statistics of the first measurements, row by row in an order."""
     shape = (n_rows, len(measurements))
-    most = min(MOST_SHOWN, max(1, _MOST_MEANS // max(n_rows, 1)))
+    most = min(MOST_DRAWN, max(1, _MOST_MEANS // max(n_rows, 1)))
     mean, status = (_columns(group, name, shape, most) for name in ("mean", "status"))
     is_infinite = (status == Status.OK) & np.isinf(mean)
     mean = np.where((status == Status.OK) & np.isfinite(mean), mean, np.nan)

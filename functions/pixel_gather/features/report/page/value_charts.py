@@ -9,7 +9,7 @@ from msgspec import Struct
 from pixel_gather.core.model.plurals import counted
 from pixel_gather.core.model.source import MAX_EXACT
 from pixel_gather.core.results.report_content import (
-    MOST_SHOWN,
+    MOST_DRAWN,
     ArrayScaling,
     Coverage,
     Evidence,
@@ -64,7 +64,7 @@ def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
     series = {each.measurement: each for each in evidence.series}
     looks = {each.measurement: each for each in evidence.looks}
     found = []
-    for name in evidence.report.measurements[:MOST_SHOWN]:
+    for name in evidence.report.measurements[:MOST_DRAWN]:
         look, its = looks.get(name), series.get(name)
         scaling = ArrayScaling() if look is None else look.scaling
         classes = () if look is None else _classes_of(look)
@@ -93,9 +93,9 @@ def note_of(values: Sequence[ValuesView], *, n_measurements: int, of_first: bool
     """
     charts = [each.through for each in values if each.through]
     whose = ", which are of the first gather" if of_first else ""
-    most = f"the first {MOST_SHOWN} of {n_measurements:,} measurements"
+    most = f"the first {MOST_DRAWN} of {n_measurements:,} measurements"
     notes = {
-        f"Charts are of {most}, because one page cannot hold so many.": n_measurements > MOST_SHOWN,
+        f"Charts are of {most}, because one page cannot hold so many.": n_measurements > MOST_DRAWN,
         f"Histograms are of the quicklooks' pixels{whose}.": any(each.histogram for each in values),
         "Behind each mean lies the middle 80 % of its quicklook's pixels.": any(
             each.has_spread for each in charts

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pixel_gather.core.model.band_meaning import true_colour
 from pixel_gather.core.model.shown import shown_href
-from pixel_gather.core.results.report_content import MOST_SHOWN, Look, Picture
+from pixel_gather.core.results.report_content import MOST_DRAWN, Look, Picture
 from pixel_gather.features.report.first_picture import Paint, choose_paint
 from pixel_gather.io.pictures.classes import PixelClass, legend_of
 from pixel_gather.io.pictures.pictures import (
@@ -113,11 +113,11 @@ def views_of(looks: Sequence[Look], *, n_rows: int, n_pictured: int, with_film: 
 
 def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
     """Return the measurements that a page has no room for."""
-    return tuple(each.measurement for each in looks[MOST_SHOWN:])
+    return tuple(each.measurement for each in looks[MOST_DRAWN:])
 
 
 def _choices(looks: Sequence[Look]) -> list[_Choice]:
-    shown = looks[:MOST_SHOWN]
+    shown = looks[:MOST_DRAWN]
     alone = [_choice(each.measurement, (each,)) for each in shown]
     by_name = {each.measurement: each for each in looks}
     three = tuple(
