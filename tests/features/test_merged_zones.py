@@ -172,6 +172,19 @@ def test_other_coverages_merge_as_well(folder: Path, tmp_path: Path, coverage: s
 
 
 @pytest.mark.long
+def test_a_merged_line_with_one_value_of_two_is_ok(folder: Path, tmp_path: Path) -> None:
+    """The other value divides by 0, so no pixel has it."""
+    one = made(tmp_path / "one.parquet", listed(folder, *_TILES), features=small())
+    two = made(
+        tmp_path / "two.parquet", listed(folder, *_TILES), features=small(), by="red,never=red/(red-red)"
+    )
+
+    assert max(row["images"] for row in one) > 1
+    assert {row["status"] for row in one} >= {"ok"}
+    assert [row["status"] for row in two] == [row["status"] for row in one]
+    assert {row["valid"] for row in two} == {0}
+
+
 def test_an_order_of_the_list_changes_nothing(folder: Path, tmp_path: Path) -> None:
     """Nor the number of tiles in one append, nor what came first."""
     few = polygons()[::3]

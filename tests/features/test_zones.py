@@ -358,6 +358,22 @@ def test_expressions_masks_and_grids_of_other_sizes(tmp_path: Path) -> None:
     assert row["valid"] == pytest.approx(kept.mean())
 
 
+def test_a_zone_with_a_value_of_one_band_alone_is_ok(tmp_path: Path) -> None:
+    """As a point is: the other band holds nodata in all of the zone."""
+    image = np.stack([np.full((8, 8), 9, "uint8"), np.full((8, 8), 5, "uint8")])
+    path = write_image(tmp_path / "two.tif", image, west=LEFT, north=TOP, crs=CRS, nodata=9)
+
+    (row,) = _rows(
+        _given([shapely.box(LEFT, TOP - 40, LEFT + 40, TOP)]),
+        {"hrefs": [path]},
+        tmp_path,
+        crs=CRS,
+        statistics="count",
+    )
+
+    assert (row["b1_count"], row["b2_count"], row["valid"], row["status"]) == (0, 16, 0, "ok")
+
+
 def test_nothing_vanishes(folder: Path, tmp_path: Path) -> None:
     """Invalid, empty, without an area, outside, smaller than a pixel, over nodata: each has a line."""
     bow = shapely.Polygon([(0, 0), (100, 100), (100, 0), (0, 100)])

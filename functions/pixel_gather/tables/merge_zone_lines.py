@@ -169,7 +169,8 @@ class LineMerger:
         lines["feature"], lines["reason"] = keys // len(self.records), -1
         whole = np.zeros(len(keys))
         np.maximum.at(whole, at, pieces["whole"])
-        valid, has_data = np.full(len(keys), np.inf), np.zeros(len(keys), np.bool_)
+        valid = np.full(len(keys), np.inf)
+        has_data, has_value = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
         used: list[Integers] = []
         n_values = n_piece_values(piece_columns(pieces))
         for number in range(n_values):
@@ -183,12 +184,13 @@ class LineMerger:
             total, columns = self.combine(values[chosen], known & pieces["is_kept"][chosen], coverage, starts)
             whole = np.maximum(whole, np.add.reduceat(coverage, starts))
             valid = np.minimum(valid, total / whole)
+            has_value |= total > 0
             has_data |= np.logical_or.reduceat(known, starts)
             used.append(at[chosen][known] * len(self.records) + self._groups.ranks[of[chosen]][known])
             for index, column in enumerate(columns, number * len(columns)):
                 lines[f"v{index}"] = column
         status = np.where(has_data, LineStatus.MASKED, LineStatus.NODATA)
-        lines["status"] = np.where(valid > 0, LineStatus.OK, status)
+        lines["status"] = np.where(has_value, LineStatus.OK, status)
         lines["valid"] = np.minimum(valid, 1.0)
         return MergedLines(*self._images_of(np.unique(np.concatenate(used)), lines))
 

@@ -243,7 +243,7 @@ class ZoneWork:
         lines["feature"] = np.concatenate([cells.zones, cells.refused])
         lines["reason"] = -1
         valid = np.full(n, np.inf)
-        has_data = np.zeros(n, np.bool_)
+        has_data, has_value = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         # Some zones at a time: the statistics of each value, and how much of a zone has all of them.
         for some, part in cells.blocks():
             starts, coverage = cells.starts[some] - part.start, cells.coverage[part].astype(np.float64)
@@ -258,6 +258,7 @@ class ZoneWork:
                     counts &= read.is_kept[part]
                 total, columns = zone_statistics(computed, counts, coverage, starts, self.statistics)
                 valid[some] = np.minimum(valid[some], total / cells.whole[some])
+                has_value[some] |= total > 0
                 for index, column in enumerate(columns, number * len(columns)):
                     lines[f"v{index}"][some] = column
             if corner:
@@ -268,7 +269,7 @@ class ZoneWork:
         if read.reasons:
             status = np.where(read.status == Status.OUTSIDE, 0, read.status)
             failed = as_status(status, cells.starts)
-        found = np.where(valid > 0, LineStatus.OK, np.where(has_data, LineStatus.MASKED, LineStatus.NODATA))
+        found = np.where(has_value, LineStatus.OK, np.where(has_data, LineStatus.MASKED, LineStatus.NODATA))
         found = np.where(failed > 0, failed, found)
         codes = sorted({int(code) for code in failed[failed > 0]})
         reasons = [read.reasons[code] for code in codes]
