@@ -11,7 +11,6 @@ from typing import Final
 import click
 
 from pixel_gather.core.errors import RequestError
-from pixel_gather.core.request.href_policy import path_here
 from pixel_gather.version import __version__
 
 LIBRARY: Final = "pixel_gather"
@@ -64,6 +63,8 @@ def closing_logs() -> Iterator[None]:
 
 
 def _log_to_file(path: str) -> None:
+    from pixel_gather.core.request.href_policy import path_here  # noqa: PLC0415 # msgspec, which --help spares
+
     try:
         handler = logging.FileHandler(path_here(path, "--log-file", said="the log is"), encoding="utf-8")
     except OSError as error:
