@@ -346,7 +346,7 @@ def test_header_says_what_bands_mean(overview: int | None, tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_a_broken_geokey_keeps_no_file_from_being_read(tmp_path: Path) -> None:
-    """GDAL reports it, and reads the rest. Rasterio raises that only when it is asked for colours."""
+    """GDAL reports the key, and opens the file. Rasterio raises that error when it is asked for colours."""
     points = [value for col, row in ((0, 0), (16, 0), (0, 16)) for value in (col, row, 0.0, col, row, 0.0)]
     keys = (1, 1, 0, 1, 1026, 34737, 4, 0)  # a citation in a text that is absent
     tags = [(33922, "d", len(points), tuple(points), True), (34735, "H", len(keys), keys, True)]

@@ -69,13 +69,13 @@ def test_roles_may_have_capitals_or_other_quotes() -> None:
     ],
 )
 def test_what_gdal_may_read_otherwise_is_refused(items: str) -> None:
-    """A band that is none, a number that is none, and XML that is none or has more than plain items."""
+    """A band that is not there, text that is no number, invalid XML, and XML with more than plain items."""
     with pytest.raises(UnsupportedError):
         scales_and_offsets(told(items), 2)
 
 
 def test_characters_as_numbers_are_left_to_gdal() -> None:
-    """It reads them within the text that it has escaped."""
+    """GDAL decodes numeric character references inside its escaped text. Our reader does not."""
     with pytest.raises(UnsupportedError):
         units_of_bands(told(item("&amp;#181;m", role="unittype")))
 

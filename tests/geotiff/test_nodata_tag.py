@@ -48,7 +48,7 @@ def told(text: str | None) -> Ifd:
 def test_nodata_is_what_the_dtype_can_hold(dtype: str, text: str | None, expected: float | None) -> None:
     """None where it cannot hold it. Integers stay integers, and floats floats.
 
-    Those of 64 bits become what C makes of the text: GDAL has the unsigned one of -1 for nodata, too.
+    Integers of 64 bits become what C makes of the text. For uint64, -1 becomes the largest integer.
     """
     nodata = parse_nodata(told(text), np.dtype(dtype))
 

@@ -117,7 +117,7 @@ def test_an_answer_of_400_without_a_body_gives_no_reason(monkeypatch: pytest.Mon
 def test_a_container_whose_role_gives_no_credentials_is_denied(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal is not of the object: it would have been of the credentials' own address."""
+    """The service of the credentials refused, not the store: the object was never asked for."""
     (tmp_path / "token").write_text("any")
     with serving(lambda _: Answer(status=status, body=b"")) as server:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.root}/v1/credentials")
@@ -153,7 +153,7 @@ ODD_NAMES = [
     "é\u0301 credential",
     "e",
 ]
-"""Names of objects that hold what errors are told apart by."""
+"""Names of objects that look like a part of an error's text."""
 
 
 @pytest.mark.parametrize("folder", ODD_NAMES)

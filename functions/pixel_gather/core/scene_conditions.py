@@ -29,7 +29,7 @@ _YEARS: Final = range(1800, 2200)
 """Whole numbers that are years where a property is a time."""
 
 _DAYS: Final = range(_YEARS.start * 10_000, _YEARS.stop * 10_000)
-"""Whole numbers that are days there, such as 20240601, if the calendar has them."""
+"""Whole numbers that are days where a property is a time, such as 20240601, if there is such a day."""
 
 
 def bound_us(operator: str, period: TimeRange) -> int:
@@ -285,7 +285,7 @@ def _literal(text: str) -> Value:
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a text is a time that is in order as a text, too: with dashes, and no week."""
+    """Return whether a text is a time that also sorts as text: with dashes, without a week."""
     try:
         datetime.fromisoformat(text)
     except ValueError:

@@ -26,7 +26,7 @@ ROOT_KEY: Final = "zarr.json"
 """Key of the group's metadata, below a cube's place. An array has the same key below its name."""
 
 FOUND_LIST_KEY: Final = "sources.parquet"
-"""Key of the list that a search found: below a claim, and beside the cube that its first gather makes."""
+"""Key of the list that a search found: below a claim, and in the cube of the first gather."""
 
 NOT_COMPLETE: Final = (
     "the cube is not complete. If its gather is still at work, wait. If not, run its request again: the "

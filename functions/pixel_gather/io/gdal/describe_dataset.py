@@ -58,8 +58,8 @@ def meanings(dataset: Any) -> list[tuple[str | None, list[tuple[int, str]], str]
 def _colours(dataset: Any) -> tuple[ColorInterp, ...]:
     """Return GDAL's colour of each band.
 
-    Rasterio raises here whatever GDAL has last reported, such as a broken GeoKey that it could do without,
-    and forgets it.
+    Rasterio raises the last error of GDAL here, even one that does no harm, such as a broken GeoKey. The
+    error is forgotten then, so a second try succeeds.
     """
     with suppress(CPLE_BaseError):
         return tuple(dataset.colorinterp)

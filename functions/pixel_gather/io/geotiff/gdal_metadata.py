@@ -129,7 +129,7 @@ def _unescape(text: str) -> str:
         UnsupportedError: It has entities that GDAL does not write.
     """
     if "&#" in text:
-        raise UnsupportedError("GDAL metadata with characters as numbers")
+        raise UnsupportedError("GDAL metadata with numeric character references")
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
     return text
@@ -149,9 +149,9 @@ def _told_of_bands(ifd: Ifd, role: str) -> Iterator[tuple[int, str]]:
 
 
 def _items(ifd: Ifd, *words: bytes) -> list["Element"]:
-    """Parse the items of XML without a document type; none if no attribute has one of these values.
+    """Return the items of XML without a document type. Empty if no attribute has one of the words as value.
 
-    The words are in small letters. GDAL takes them in any.
+    The words are in lower case. GDAL ignores the case of values.
     """
     text = _text(ifd)
     folded = text.lower()
@@ -173,7 +173,7 @@ def _items(ifd: Ifd, *words: bytes) -> list["Element"]:
 def _is_plain(item: "Element") -> bool:
     """Tell whether GDAL reads the item as it stands there.
 
-    It skips items without a name or with other elements inside, and folds letters.
+    GDAL skips items that have no name or have elements inside. It ignores the case of names of attributes.
     """
     is_flat = item.tag == "Item" and not len(item)
     return is_flat and "name" in item.attrib and all(map(str.islower, item.attrib))

@@ -97,7 +97,7 @@ class GdalsCrs:
 
 
 def _is_alike(header: Header, gdal_header: Header) -> bool:
-    """Compare all fields except ``crs`` and ``is_tiled``, and nodata as rasterio tells it.
+    """Compare all fields except ``crs`` and ``is_tiled``. Nodata is compared as rasterio tells it.
 
     GDAL cannot tell whether a single column of blocks consists of tiles or of strips.
     """

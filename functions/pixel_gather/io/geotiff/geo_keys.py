@@ -112,7 +112,7 @@ _VERTICAL: Final = frozenset(range(4096, 4100))
 
 
 def has_heights(keys: GeoKeys) -> bool:
-    """Tell whether any key is about heights. Bands without a unit of their own have that one for GDAL."""
+    """Tell whether any key is about heights. GDAL gives their unit to bands without a unit of their own."""
     return not _VERTICAL.isdisjoint(keys)
 
 

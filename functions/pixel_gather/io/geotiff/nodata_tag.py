@@ -38,8 +38,8 @@ def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
 def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
     """Tell whether any pixel is close to the nodata value without being equal. GDAL may mask such a pixel.
 
-    GDAL compares only the real part of complex numbers. A pixel is also close where its sum with nodata
-    overflows: GDAL takes a share of that sum for its bound. So -3.4e38 may hide -1e38.
+    GDAL compares only the real part of complex numbers. GDAL's tolerance is a fraction of the sum of
+    pixel and nodata. If the sum overflows, the tolerance is infinite. So nodata -3.4e38 may hide -1e38.
     """
     if nodata is None or pixels.dtype.kind not in "fc" or not np.isfinite(nodata):
         return False
@@ -95,7 +95,7 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
 
 
 def _as_c_does(value: int, limits: np.iinfo[Any]) -> int:
-    """Return what C's ``strtoll`` or ``strtoull`` makes of a number. The latter takes -1 for the largest."""
+    """Return what C's ``strtoll`` or ``strtoull`` makes of a number. The latter turns -1 into the largest."""
     if limits.kind == "u" and abs(value) <= limits.max:
         return value % (1 << limits.bits)
     if limits.kind == "u":

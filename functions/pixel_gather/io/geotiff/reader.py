@@ -150,7 +150,7 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
         except UnknownCrsError:
             is_known = False
     elif has_heights(keys):
-        raise UnsupportedError("control points with heights, whose unit is that of bands")
+        raise UnsupportedError("control points, and GeoKeys of heights, whose unit GDAL gives to bands")
     header = build_header(
         first,
         full,

@@ -52,7 +52,7 @@ _URL: Final = re.compile(
     r"(?P<service>/latest/api/token|/latest/meta-data|/v[12]/credentials|/computeMetadata/|/metadata/identity/)?"
     r"[^\s\"<]*"
 )
-"""Services of machines that hand out credentials answer without TLS, and have paths of their own."""
+"""A URL. ``service`` is the path of a service that gives a machine its credentials, by plain HTTP."""
 
 type _Verdict = tuple[Status, str, int]
 type _ByText = tuple[tuple[tuple[str, ...], _Verdict], ...]
@@ -172,9 +172,9 @@ def classify_store_error(error: Exception) -> tuple[Status, str, int]:
 
 
 def without_addresses(error: Exception) -> str:
-    """Return an error's text without paths, keys and URLs: these are the caller's, and may hold any mark.
+    """Return an error's text without paths, keys and URLs. They may contain any text that tells errors apart.
 
-    Of the URL of a service that hands out credentials, its path stays.
+    The path of a service that gives credentials stays, unless the error is about an object.
     """
     if isinstance(error, OSError) and error.strerror is not None:  # of this machine's disk
         return error.strerror

@@ -57,9 +57,9 @@ class ValuesView(Struct, frozen=True, kw_only=True):
 
 
 def values_of(evidence: Evidence) -> tuple[ValuesView, ...]:
-    """Return the charts of the first measurements that have pictures or statistics, or their means in words.
+    """Return the charts of measurements that have pictures or statistics, or their means in words.
 
-    As many as a page shows.
+    Only the first `MOST_DRAWN` measurements are looked at.
     """
     series = {each.measurement: each for each in evidence.series}
     looks = {each.measurement: each for each in evidence.looks}
