@@ -54,7 +54,8 @@ def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
     assert arrays["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}  # type: ignore[index] # as above
     assert arrays["DeletionPolicy"] == "Retain"
     assert "ExpirationInDays" not in rule
-    assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] >= 7
+    assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] == 30
+    assert rule["ExpiredObjectDeleteMarker"] is True
     assert of_statistics["Prefix"].endswith("tables/statistics/")
     assert of_statistics["ExpirationInDays"] == 90
     assert (of_canaries["Prefix"], of_canaries["ExpirationInDays"]) == ("pixel-gather-canary-", 7)
@@ -69,6 +70,15 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
     assert rule["ExpirationInDays"] > REDRIVE_WINDOW_DAYS + YOUNG_FOR.days
     assert "Prefix" not in rule
     assert control["DeletionPolicy"] == "Retain"
+
+
+@pytest.mark.parametrize("name", ["arrays", "control"])
+def test_parts_of_unfinished_uploads_are_not_billed_for_long(stack: Synthesized, name: str) -> None:
+    """Nobody sees the parts that a killed worker leaves. No upload takes a week."""
+    first, *_ = bucket(stack, name)["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
+
+    assert "Prefix" not in first
+    assert first["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
 
 
 @pytest.mark.long
