@@ -60,6 +60,8 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     assert disks["plan_gather"] >= 2048
     assert disks["finish_gather"] == 2048
     assert disks["dry_run"] == disks["rank"] == disks["answer_tables"] == disks["plan_gather"]
+    assert disks["plan_table"] == 10_240  # the lines of a table, and the table
+    assert disks["read_images"] == 4096  # where the pixels of zones lie
     assert all(
         disks[name] == 512
         for name in (
@@ -71,6 +73,17 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
             "small_gather_shard",
         )
     )
+
+
+def test_what_computes_has_a_whole_vcpu_and_callers_wait_for_no_less_than_half_of_one(
+    stack: Synthesized,
+) -> None:
+    """Functions that sort, search, rank or write have one vCPU. A tick imports as much as the API does."""
+    memory = {module: function["MemorySize"] for module, function in stack.functions().items()}
+    computing = {*API_FUNCTIONS, *STEPS} - {"submit", "status", "small_gather_shard"}
+
+    assert {memory[name] for name in computing} == {1769}
+    assert {memory[name] for name in ("submit", "status", "tick")} == {1024}
 
 
 def of_a_small_account() -> Synthesized:
@@ -105,7 +118,17 @@ def test_canary_and_measured_figures_are_there_where_they_are_set() -> None:
 
     assert figures == {1.5}
     assert "PIXEL_GATHER_STATE_MACHINE_ARN" in functions["canary"]["Environment"]["Variables"]
-    assert functions["canary"]["Timeout"] == 900
+    assert functions["canary"]["Timeout"] == functions["halt"]["Timeout"] == 900
+
+
+@pytest.mark.long
+def test_halt_is_told_of_both_state_machines() -> None:
+    """Else it would stop nothing when the budget of a month is spent."""
+    stack = connected()
+    variables = stack.functions()["halt"]["Environment"]["Variables"]
+
+    assert stack.show(variables["PIXEL_GATHER_STATE_MACHINE_ARN"]) == "<machine>"
+    assert stack.show(variables["PIXEL_GATHER_TABLE_STATE_MACHINE_ARN"]) == "<tables>"
 
 
 def reserved(stack: Synthesized) -> dict[str, int]:
