@@ -46,6 +46,7 @@ def test_ticks_that_are_given_up_are_kept_and_heard_of(stack: Synthesized) -> No
     alarms = {each["MetricName"]: each for each in made if "MetricName" in each}
 
     assert [stack.show(each) for each in (places[0], places[1]["Destination"])] == ["<queue>", "<queue>"]
+    assert failing["MaximumRetryAttempts"] == 2
     assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
     assert queue["SqsManagedSseEnabled"] is True
     for name in ("TargetErrorCount", "InvocationDroppedCount"):
