@@ -191,6 +191,21 @@ def test_failed_tries_of_a_gather_of_a_minute_are_an_alarm(stack: Synthesized) -
     assert expression == "IF(errors >= 3, 100 * errors / invocations, 0)"
 
 
+def test_bursts_and_single_errors_of_the_api_are_no_alarm(stack: Synthesized) -> None:
+    """Throttles and a full account have to last for 15 minutes. Five errors of the API are told."""
+    found = alarms(stack)
+    throttles = [each for words, each in found.items() if words.startswith("Lambda throttles")]
+    full = found["The account runs 95% of the functions that it may, all applications together"]
+    failing = found["The API fails to answer"]
+
+    assert {(each["Period"], each["EvaluationPeriods"]) for each in (*throttles, full)} == {(300, 3)}
+    assert {each["Threshold"] for each in throttles} == {1}
+    assert (full["Statistic"], full["Threshold"]) == ("Maximum", 950)
+    assert (failing["Statistic"], failing["Threshold"], failing["EvaluationPeriods"]) == ("Sum", 5, 1)
+    sources = found["5 % of sources gave no pixels"]
+    assert (sources["Threshold"], sources["EvaluationPeriods"]) == (5, 1)
+
+
 def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
     """Errors of plan, finish and tick are alarms, because nobody who asked sees them."""
     watched = {

@@ -169,6 +169,22 @@ def test_what_api_gateway_refuses_is_a_problem_too(stack: Synthesized) -> None:
         assert "$" not in problem["detail"]
 
 
+def test_what_api_gateway_refuses_has_the_status_that_callers_go_by(stack: Synthesized) -> None:
+    """The two defaults keep the status that API Gateway chooses."""
+    answers = stack.properties("AWS::ApiGateway::GatewayResponse")
+
+    assert {each["ResponseType"]: each.get("StatusCode") for each in answers} == {
+        "BAD_REQUEST_BODY": "400",
+        "BAD_REQUEST_PARAMETERS": "400",
+        "ACCESS_DENIED": "403",
+        "MISSING_AUTHENTICATION_TOKEN": "403",
+        "THROTTLED": "429",
+        "INTEGRATION_TIMEOUT": "504",
+        "DEFAULT_4XX": None,
+        "DEFAULT_5XX": None,
+    }
+
+
 def test_too_many_requests_are_told_when_to_try_again(stack: Synthesized) -> None:
     """The stage's burst is of two seconds, and so is the pause."""
     (answer,) = (
