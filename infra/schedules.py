@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from aws_cdk import Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -123,12 +123,12 @@ class Schedules(Construct):
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=_KEPT,
-            removal_policy=RemovalPolicy.DESTROY,
         )
         acknowledge(queue, "SQS3", "it is the queue for what failed")
         for role in (self.role, tick.role):
             allow(role, ["sqs:SendMessage"], queue.queue_arn)
-        failing = lambda_.CfnEventInvokeConfig(
+        # Lambda looks whether the role may put there. It may: the function is made after its role's rights.
+        lambda_.CfnEventInvokeConfig(
             self,
             "TicksThatFail",
             function_name=tick.function.function_name,
@@ -138,5 +138,4 @@ class Schedules(Construct):
                 on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(destination=queue.queue_arn)
             ),
         )
-        failing.node.add_dependency(tick.role)  # Lambda looks whether the role may put there
         return queue

@@ -55,6 +55,17 @@ def test_ticks_that_are_given_up_are_kept_and_heard_of(stack: Synthesized) -> No
         assert (alarms[name]["Threshold"], len(alarms[name]["AlarmActions"])) == (1, 1)
 
 
+def test_queue_of_lost_ticks_is_named_once_the_function_may_put_there(stack: Synthesized) -> None:
+    """Lambda refuses a destination that the function's role may not use. The queue goes with the stack."""
+    (failing,) = stack.properties("AWS::Lambda::EventInvokeConfig")
+    (queue,) = stack.of("AWS::SQS::Queue").values()
+    tick = stack.of("AWS::Lambda::Function")[failing["FunctionName"]["Ref"]]
+    before = [stack.of("AWS::IAM::Policy").get(name) for name in tick["DependsOn"]]
+
+    assert "sqs:SendMessage" in json.dumps(before)
+    assert queue["DeletionPolicy"] == "Delete"
+
+
 def test_schedules_that_are_late_are_heard_of(stack: Synthesized) -> None:
     """A function looks once an hour. If it does not run, the alarm rings as well."""
     (rule,) = (each for each in stack.properties("AWS::Events::Rule") if "ScheduleExpression" in each)
@@ -86,8 +97,8 @@ def test_group_is_there_without_schedules(stack: Synthesized) -> None:
     assert stack.show(outputs["TickFunctionArn"]["Value"]) == "<tick>"
 
 
-def test_schedules_are_made_once_their_role_may_call_the_function() -> None:
-    """A rate ticks as soon as it is made."""
+def test_schedules_are_made_after_their_group_and_once_their_role_may_call_the_function() -> None:
+    """They name the group by text, so nothing else tells the order. A rate ticks as soon as it is made."""
     stack = synthesized(**WITH_ONE)
     (schedule,) = stack.of("AWS::Scheduler::Schedule").values()
     policies = [name for name in schedule["DependsOn"] if name in stack.of("AWS::IAM::Policy")]
@@ -95,6 +106,8 @@ def test_schedules_are_made_once_their_role_may_call_the_function() -> None:
     (policy,) = (stack.of("AWS::IAM::Policy")[name]["Properties"] for name in policies)
     rights = {each["Action"] for each in policy["PolicyDocument"]["Statement"]}
     assert rights == {"lambda:InvokeFunction", "sqs:SendMessage"}
+    (group,) = stack.of("AWS::Scheduler::ScheduleGroup")
+    assert group in schedule["DependsOn"]
 
 
 @pytest.mark.parametrize(
