@@ -393,6 +393,7 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
             each.__name__ for each in vars(errors).values() if isinstance(each, type)
         }
         assert all(1 <= retriers[name]["MaxAttempts"] <= 5 for name in retriers if "TooMany" not in name)
+        assert retriers["StoreError"]["MaxAttempts"] == 4
         assert {each["JitterStrategy"] for each in task["Retry"]} == {"FULL"}
         assert all(each["MaxDelaySeconds"] <= 120 for each in task["Retry"])
 
