@@ -20,7 +20,7 @@ from pixel_gather_cli.commands.check import _print, _save, _settings_of, check_c
 from pixel_gather_cli.commands.plan import plan_command
 from pixel_gather_cli.deployment.failures import _KNOWN_CRASHES, _refused_shards
 from pixel_gather_cli.deployment.findings import alarms, heartbeats, measure
-from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, DeployedStack, Smoke
+from pixel_gather_cli.deployment.smoke import FINISH, PLAN, SHARD, Call, DeployedStack, Smoke, _calls_in
 
 BEGUN: Final = datetime(2026, 11, 24, 15, tzinfo=UTC)
 LINE: Final = (
@@ -212,6 +212,22 @@ def test_report_of_lambda_is_read_as_it_is_documented() -> None:
     assert cold == ("8f507cfc-xmpl-4697-b07a-ac58fc914c95", replace(warm[1], start_s=392.91 / 1000))
     assert (warm[1].run_s, warm[1].billed_s, warm[1].memory_mib, warm[1].peak_mib) == (1.5005, 1.9, 1024, 180)
     assert Call.of_line("START RequestId: 8f507cfc", SHARD) is None
+
+
+def test_calls_for_other_gathers_do_not_count() -> None:
+    """Reports name requests, not gathers. The function's own lines say which requests are of the gather."""
+    id_ = LINE.partition("RequestId: ")[2].partition("\t")[0]
+    other = LINE.replace(id_, "00000000-0000-0000-0000-000000000000")
+
+    def paginate(*, filterPattern: str, **_: Any) -> list[Any]:  # noqa: N803 # as boto3 names it
+        own = [json.dumps({"gather": "a", "function_request_id": id_})]
+        lines = [other, LINE] if filterPattern == "REPORT" else own
+        return [{"events": [{"message": each} for each in lines]}]
+
+    logs = SimpleNamespace(get_paginator=lambda _name: SimpleNamespace(paginate=paginate))
+    stack: Any = SimpleNamespace(logs=logs)
+
+    assert len(list(_calls_in(stack, "group", SHARD, "a", after(0)))) == 1
 
 
 def test_figures_of_the_model_are_measured_from_outside() -> None:
