@@ -159,7 +159,8 @@ def test_check_waits_until_a_policy_holds(
 ) -> None:
     """S3 needs a moment until a bucket's policy holds everywhere. The emulator does not."""
     stack, slept = late_stack(), list[float]()
-    policies: list[dict[str, Any]] = [{"Statement": []}]
+    own = {"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Sid": "OnlyTls"}]}
+    policies: list[dict[str, Any]] = [own]
     stack.machine, stack.array_bucket = f"arn:aws:states:eu-central-1:{account}:stateMachine:m", "arrays"
     stack.s3 = SimpleNamespace(
         get_bucket_policy=lambda **_: {"Policy": json.dumps(policies[-1])},
@@ -168,9 +169,9 @@ def test_check_waits_until_a_policy_holds(
     monkeypatch.setattr(time, "sleep", slept.append)
 
     with _refused_shards(stack, "name"):
-        assert [each["Effect"] for each in policies[-1]["Statement"]] == ["Deny"]
+        assert [each["Effect"] for each in policies[-1]["Statement"]] == ["Deny", "Deny"]
 
-    assert policies[-1] == {"Statement": []}
+    assert policies[-1] == own
     assert slept == pauses
 
 
