@@ -10,6 +10,7 @@ import pytest
 
 from pixel_gather.io.store.object_store import open_to_read
 from pixel_gather.io.store.store_settings import StoreSettings
+from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.main import main
 from support.local_server import Answer, serving
 
@@ -210,3 +211,19 @@ def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> 
         "pixel-gather: AWS profiles need boto3, which is not installed: pip install '.[aws]' in a clone, "
         "or 'WHEEL[aws]' with the path of the wheel"
     )
+
+
+def test_region_of_the_users_settings_holds_where_none_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty AWS_REGION is none: ~/.aws/config decides."""
+    config = tmp_path / "config"
+    config.write_text("[default]\nregion = eu-north-1\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_REGION", "")
+    for name in ("AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+    account = AwsAccount(region=None, profile=None, endpoint=None)
+
+    assert account.client("s3").meta.region_name == "eu-north-1"
