@@ -203,8 +203,7 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     (setting,) = stage["MethodSettings"]
 
     assert (setting["HttpMethod"], setting["ResourcePath"]) == ("*", "/*")
-    assert 0 < setting["ThrottlingRateLimit"] <= 100
-    assert 0 < setting["ThrottlingBurstLimit"] <= 200
+    assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == (20, 40)
     assert setting["LoggingLevel"] == "ERROR"
     assert setting["DataTraceEnabled"] is False
     logged = json.loads(stage["AccessLogSetting"]["Format"])
