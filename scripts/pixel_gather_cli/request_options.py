@@ -14,7 +14,7 @@ import click
 
 from pixel_gather.core.errors import RequestError
 from pixel_gather.core.request.check_file_name import FileKind, check_file_name
-from pixel_gather.core.request.href_policy import path_here
+from pixel_gather.core.request.href_policy import path_here, with_home
 from pixel_gather.core.request.request import GatherRequest, parse_request
 from pixel_gather.core.request.shape_bounds import Bounds, shape_bounds
 from pixel_gather.core.request.wrong_values import LISTS
@@ -522,9 +522,7 @@ def _assets(text: str) -> dict[str, str]:
 
 def in_home[Text: str | None](place: Text) -> Text:
     """Replace ``~/`` by the home folder. A shell does not do it in ``--to=~/x``."""
-    if place is None or not place.startswith("~/"):
-        return place
-    return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
+    return None if place is None else with_home(place)  # type: ignore[return-value] # a str where a str came
 
 
 _WRITTEN: Final[dict[str, tuple[str, FileKind]]] = {

@@ -94,6 +94,7 @@ _WRONG = {
     "check --save s3://none/x": "--save: the file is written to this machine: give a path",
     "emulate --env-file s3://none/x": "--env-file: the file is written to this machine: give a path",
     "report c --to s3://none/x": "--to: the folder is written to this machine: give a path",
+    "report ~who-is-it/c --to r": "~who-is-it/c: there is no such folder",
     "bench list.txt --to s3://none/x": "--to: the folder is written to this machine: give a path",
     "points plots.csv --sources list.txt --to x.parquet --wide none/x.csv": "--wide: there is no folder none",
     "series --sources list.txt --point 1,2 --html none/x.html": "--html: there is no folder none",

@@ -115,3 +115,9 @@ def test_a_damaged_image_of_a_table_is_told(table: Path, content: str | None) ->
     with pytest.raises(StoreError, match=IMAGES):
         made(table, append=True)
     assert not verify_table(table).is_same
+
+
+def test_the_home_of_an_unknown_user_is_a_folder_like_any_other() -> None:
+    """Only ``~/`` is the user's home."""
+    with pytest.raises(StoreError, match=r"^~who-is-it/t\.parquet: no table is there"):
+        open_table("~who-is-it/t.parquet")

@@ -10,7 +10,7 @@ import xxhash
 from msgspec import Struct
 
 from pixel_gather.core.errors import RequestError, StoreError
-from pixel_gather.core.request.href_policy import place_text
+from pixel_gather.core.request.href_policy import place_text, with_home
 
 RESULT_KEY: Final = "result.json"
 """The result of a table of a deployment. In the table's folder it names the files of the last version."""
@@ -116,7 +116,7 @@ def table_path(table: object) -> Path:
             f"aws s3 cp --recursive {folder}/ table; then open table/{name}",
             field="table",
         )
-    return Path(text).expanduser()
+    return Path(with_home(text))
 
 
 def side_path(table: Path, name: str) -> Path:

@@ -16,7 +16,7 @@ from pixel_gather.io.store.object_store import Store, open_to_read, split_href
 from pixel_gather.io.store.store_settings import StoreSettings
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import with_progress
-from pixel_gather_cli.request_options import folder_here, store_options, stores_of
+from pixel_gather_cli.request_options import folder_here, in_home, store_options, stores_of
 
 _CUBE = "zarr.json"
 _BENCHMARK = "settings.json"
@@ -96,7 +96,7 @@ def _find_place(place: str, settings: StoreSettings) -> _PlaceContent:
 def _check_href(place: str) -> str:
     """Return the href of a bucket's folder, or of one of this machine, however its path is written."""
     try:
-        whole = place if "://" in place else str(Path(place).expanduser().resolve())
+        whole = place if "://" in place else str(Path(in_home(place)).resolve())
         return check_place(whole, field="cube", is_read=True)
     except RequestError as error:
         raise RequestError(

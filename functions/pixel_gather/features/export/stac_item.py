@@ -56,7 +56,7 @@ def _item(rows: CubeRows, place: str, to: Path) -> dict[str, Any]:
     name = place.rstrip("/").rpartition("/")[2]
     bands = [_band(rows, each) for each in rows.measurements]
     is_remote = "://" in place
-    href = place if is_remote else os.path.relpath(place, to.expanduser().resolve().parent)
+    href = place if is_remote else os.path.relpath(place, to.resolve().parent)
     extensions = [_DATACUBE, _PROJECTION]
     if any("raster:scale" in each for each in bands):
         extensions.append(_RASTER)
